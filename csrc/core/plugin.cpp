@@ -1,0 +1,265 @@
+#include "plugin.h"
+
+#include <dlfcn.h>
+#include <tvm/ffi/c_api.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "allocator.h"
+#include "error.h"
+#include "launch.h"
+#include "operator.h"
+#include "runtime.h"
+
+namespace hp {
+namespace {
+
+std::string format(const char* pattern, va_list arguments) {
+  char text[2048];
+  std::vsnprintf(text, sizeof(text), pattern, arguments);
+  return text;
+}
+
+void host_log(HpLogLevel level, const char* message) {
+  static const char* const names[] = {"debug", "info", "warning", "error"};
+  const int index = std::min(std::max(static_cast<int>(level), 0), 3);
+  std::fprintf(stderr, "[hardpoint %s] %s\n", names[index], message);
+}
+
+HpStatus host_fail(HpStatus status, const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  store_message(format(pattern, arguments));
+  va_end(arguments);
+  return status;
+}
+
+int host_raise(const char* kind, const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  TVMFFIErrorSetRaisedFromCStr(kind, format(pattern, arguments).c_str());
+  va_end(arguments);
+  return -1;
+}
+
+const char* host_operator_name() {
+  const Operator* op = current_operator();
+  return op != nullptr ? op->name.c_str() : "(no operator)";
+}
+
+HpStream host_current_stream(int device) {
+  Runtime* runtime = launching_runtime();
+  return runtime != nullptr ? current_stream(runtime->device(device)).handle() : nullptr;
+}
+
+HpStatus host_scratch_allocate(int device, size_t bytes, void** ptr) {
+  try {
+    Runtime* runtime = launching_runtime();
+    if (runtime == nullptr) return host_fail(HP_ERROR, "scratch memory is for kernels, while they are called");
+    Device& d = runtime->device(device);
+    *ptr = CachingAllocator::address(d.allocator().allocate(bytes, current_stream(d)));
+    return HP_OK;
+  } catch (const Error& e) {
+    return host_fail(e.status, "%s", e.what());
+  }
+}
+
+void host_scratch_free(int device, void* ptr) {
+  Runtime* runtime = launching_runtime();
+  if (runtime == nullptr || ptr == nullptr) return;
+  CachingAllocator& allocator = runtime->device(device).allocator();
+  if (Block* block = allocator.find(ptr)) allocator.free(block);
+}
+
+// Copies the part of a table that the plug-in provides over a zeroed one.
+template <class Table>
+Table full_size(const Table* given) {
+  Table copy{};
+  if (given != nullptr) std::memcpy(&copy, given, std::min(given->struct_size, sizeof(Table)));
+  return copy;
+}
+
+bool valid_name(const char* name) {
+  if (name[0] < 'a' || name[0] > 'z') return false;
+  for (const char* c = name; *c != '\0'; ++c) {
+    if (!((*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || *c == '_')) return false;
+  }
+  return std::strlen(name) <= 32;
+}
+
+struct RequiredSlot {
+  template <class T>
+  RequiredSlot(const char* name, T* slot) : name(name), present(slot != nullptr) {}
+  const char* name;
+  bool present;
+};
+
+void require(const std::string& origin, const char* table, std::initializer_list<RequiredSlot> slots) {
+  std::string missing;
+  for (const RequiredSlot& slot : slots) {
+    if (!slot.present) missing += (missing.empty() ? "" : ", ") + std::string(slot.name);
+  }
+  if (!missing.empty()) {
+    throw Error(HP_INVALID_ARGUMENT, origin + ": " + table + " lacks the required function(s) " + missing +
+                                         ": set them, see docs/abi.md" +
+                                         (std::strcmp(table, "HpPlugin") == 0 ? "" : ", or leave the whole table out"));
+  }
+}
+
+}  // namespace
+
+const HpHost* host() {
+  static const HpHost table = {
+      sizeof(HpHost),     HP_ABI_MAJOR,        HP_ABI_MINOR,          host_log,         host_fail, host_raise,
+      host_operator_name, host_current_stream, host_scratch_allocate, host_scratch_free};
+  return &table;
+}
+
+std::shared_ptr<const Plugin> Plugin::load(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    throw Error(HP_ERROR, path + ": cannot be loaded as a plug-in: " + dlerror());
+  }
+  auto init = reinterpret_cast<InitFunction>(dlsym(library, "hp_plugin_init"));
+  if (init == nullptr) {
+    dlclose(library);
+    throw Error(HP_INVALID_ARGUMENT,
+                path + ": does not export hp_plugin_init, so it is no Hardpoint plug-in (declare it " +
+                    "with HP_EXPORT, and extern \"C\" in C++)");
+  }
+  // A library that went through its init may have started threads: it stays open even if it is refused below.
+  auto plugin = std::shared_ptr<Plugin>(new Plugin);
+  plugin->library_ = library;
+  plugin->origin = path;
+  const HpPlugin* table = nullptr;
+  check(init(host(), &table), path + ": hp_plugin_init");
+  plugin->adopt_table(table);
+  return plugin;
+}
+
+std::shared_ptr<const Plugin> Plugin::adopt(InitFunction init, const std::string& origin) {
+  auto plugin = std::shared_ptr<Plugin>(new Plugin);
+  plugin->origin = origin;
+  const HpPlugin* table = nullptr;
+  check(init(host(), &table), origin + ": hp_plugin_init");
+  plugin->adopt_table(table);
+  return plugin;
+}
+
+void Plugin::adopt_table(const HpPlugin* given) {
+  if (given == nullptr) {
+    throw Error(HP_INVALID_ARGUMENT, origin + ": hp_plugin_init returned HP_OK but set no plug-in table");
+  }
+  constexpr size_t smallest = offsetof(HpPlugin, copy_on_device) + sizeof(given->copy_on_device);
+  if (given->struct_size < smallest) {
+    throw Error(HP_INVALID_ARGUMENT, origin + ": struct_size of HpPlugin is " + std::to_string(given->struct_size) +
+                                         ", at least " + std::to_string(smallest) +
+                                         " is needed: set it to sizeof(HpPlugin)");
+  }
+  if (given->abi_major != HP_ABI_MAJOR) {
+    throw Error(HP_NOT_SUPPORTED, origin + ": built for plug-in ABI " + std::to_string(given->abi_major) + "." +
+                                      std::to_string(given->abi_minor) + ", this Hardpoint speaks ABI " +
+                                      std::to_string(HP_ABI_MAJOR) + ".x: rebuild the plug-in with this version's " +
+                                      "header, or install a Hardpoint of its major");
+  }
+  table = full_size(given);
+  abi_minor = given->abi_minor;
+  if (table.name == nullptr || !valid_name(table.name)) {
+    throw Error(HP_INVALID_ARGUMENT, origin + ": device name " +
+                                         (table.name ? "'" + std::string(table.name) + "'" : "(NULL)") +
+                                         " is not usable: at most 32 of a-z, 0-9 and _, starting with a letter");
+  }
+  name = table.name;
+  require(origin, "HpPlugin",
+          {{"device_count", table.device_count},
+           {"allocate", table.allocate},
+           {"free", table.free},
+           {"copy_to_device", table.copy_to_device},
+           {"copy_to_host", table.copy_to_host},
+           {"copy_on_device", table.copy_on_device}});
+
+  streams = full_size(table.streams);
+  events = full_size(table.events);
+  info = full_size(table.info);
+  pinned = full_size(table.pinned);
+  peer = full_size(table.peer);
+  interprocess = full_size(table.interprocess);
+  compiler = full_size(table.compiler);
+  if (table.streams != nullptr) {
+    require(origin, "HpStreams",
+            {{"create", streams.create}, {"destroy", streams.destroy}, {"synchronize", streams.synchronize}});
+  }
+  if (table.events != nullptr) {
+    require(origin, "HpEvents",
+            {{"create", events.create},
+             {"destroy", events.destroy},
+             {"record", events.record},
+             {"wait", events.wait},
+             {"synchronize", events.synchronize},
+             {"query", events.query}});
+  }
+  if (table.pinned != nullptr) require(origin, "HpPinned", {{"allocate", pinned.allocate}, {"free", pinned.free}});
+  if (table.peer != nullptr) require(origin, "HpPeer", {{"copy", peer.copy}});
+  if (table.interprocess != nullptr) {
+    require(origin, "HpInterprocess",
+            {{"export_memory", interprocess.export_memory},
+             {"open_memory", interprocess.open_memory},
+             {"close_memory", interprocess.close_memory}});
+  }
+  if (table.compiler != nullptr) {
+    require(origin, "HpCompiler",
+            {{"dialect", compiler.dialect},
+             {"compile", compiler.compile},
+             {"release", compiler.release},
+             {"launch", compiler.launch}});
+  }
+  if (table.kernels == nullptr) table.num_kernels = 0;
+
+  check(table.device_count(&device_count), origin + ": device_count");
+  if (device_count <= 0) {
+    throw Error(HP_NOT_SUPPORTED, origin + ": plug-in '" + name + "' found no device (device_count gave " +
+                                      std::to_string(device_count) +
+                                      "): check the driver and the device's permissions");
+  }
+  device_count = std::min(device_count, kMaxDevices);
+}
+
+std::vector<std::string> Plugin::extensions() const {
+  std::vector<std::string> present;
+  auto add = [&](const char* label, bool yes) {
+    if (yes) present.emplace_back(label);
+  };
+  add("streams", has_streams());
+  add("events", has_events());
+  add("info", info.properties != nullptr || info.memory != nullptr);
+  add("pinned", pinned.allocate != nullptr);
+  add("peer", peer.copy != nullptr);
+  add("interprocess", interprocess.export_memory != nullptr);
+  add("compiler", compiler.compile != nullptr);
+  return present;
+}
+
+Plugin::Kernel Plugin::find_kernel(const std::string& kernel_name) const {
+  for (size_t i = 0; i < table.num_kernels; ++i) {
+    const HpKernel& kernel = table.kernels[i];
+    if (kernel.name != nullptr && kernel_name == kernel.name) return {kernel.function, kernel.flags};
+  }
+  if (library_ == nullptr) return {};
+  return {reinterpret_cast<HpKernelFunction>(dlsym(library_, ("__tvm_ffi_" + kernel_name).c_str())), 0};
+}
+
+}  // namespace hp
+
+// For the crash check in a process of its own (python -m hardpoint.probe): 0, or 1 with the reason on stderr.
+extern "C" HP_EXPORT int hp_probe(const char* path) {
+  try {
+    hp::Plugin::load(path);
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}

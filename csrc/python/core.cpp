@@ -1,0 +1,101 @@
+// Python bindings of the framework-free core.
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "allocator.h"
+#include "operator.h"
+#include "plugin.h"
+#include "runtime.h"
+
+namespace py = pybind11;
+
+namespace {
+
+hp::Runtime& runtime_named(const std::string& name) {
+  for (hp::Runtime* runtime : hp::Runtime::mounted()) {
+    if (runtime->name() == name) return *runtime;
+  }
+  throw hp::Error(HP_INVALID_ARGUMENT, "no plug-in named '" + name + "' is mounted");
+}
+
+py::list devices_of(const std::string& name) {
+  py::list devices;
+  hp::Runtime& runtime = runtime_named(name);
+  for (int i = 0; i < runtime.device_count(); ++i) {
+    hp::Device& device = runtime.device(i);
+    const HpProperties properties = device.properties();
+    const auto [free_bytes, total_bytes] = device.memory_info();
+    py::dict entry;
+    entry["device"] = device.name();
+    entry["name"] = std::string(properties.name);
+    entry["compute_units"] = properties.compute_units;
+    entry["free_memory"] = free_bytes;
+    entry["total_memory"] = total_bytes != 0 ? total_bytes : properties.total_memory;
+    devices.append(entry);
+  }
+  return devices;
+}
+
+// A Python callable listening on the observer point: called as callable(operator, tier, begin).
+struct PythonObserver {
+  py::function callback;
+  int id = 0;
+};
+
+void call_observer(void* context, const hp::CallEvent& event) {
+  py::gil_scoped_acquire gil;
+  static_cast<PythonObserver*>(context)->callback(event.op.name, hp::tier_name(event.tier), event.begin);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, m) {
+  py::register_exception<hp::Error>(m, "PluginError", PyExc_RuntimeError);
+  m.attr("ABI") = py::make_tuple(HP_ABI_MAJOR, HP_ABI_MINOR);
+
+  py::class_<hp::Plugin, std::shared_ptr<hp::Plugin>>(m, "Plugin", py::dynamic_attr())
+      .def_readonly("name", &hp::Plugin::name)
+      .def_readonly("origin", &hp::Plugin::origin)
+      .def_readonly("device_count", &hp::Plugin::device_count)
+      .def_readonly("abi_minor", &hp::Plugin::abi_minor)
+      .def_property_readonly("extensions", &hp::Plugin::extensions)
+      .def("has_kernel",
+           [](const hp::Plugin& plugin, const std::string& name) { return plugin.find_kernel(name).function != nullptr; });
+  m.def(
+      "load", [](const std::string& path) { return std::const_pointer_cast<hp::Plugin>(hp::Plugin::load(path)); },
+      "Open and validate a plug-in's shared library.");
+  m.def("adopt", [](uintptr_t init, const std::string& origin) {
+    return std::const_pointer_cast<hp::Plugin>(
+        hp::Plugin::adopt(reinterpret_cast<hp::Plugin::InitFunction>(init), origin));
+  });
+
+  m.def("mount", [](std::shared_ptr<hp::Plugin> plugin) { hp::Runtime::mount(std::move(plugin)); });
+  m.def("mounted", [] {
+    std::vector<std::string> names;
+    for (hp::Runtime* runtime : hp::Runtime::mounted()) names.push_back(runtime->name());
+    return names;
+  });
+  m.def("devices", &devices_of);
+  m.def("set_timeout_ms", &hp::Runtime::set_timeout_ms);
+  m.def("timeout_ms", &hp::Runtime::timeout_ms);
+
+  m.def("counters", &hp::counters);
+  m.def("reset_counters", &hp::reset_counters);
+
+  m.def("override_kernel", [](const std::string& runtime, const std::string& name, uintptr_t function, uint64_t flags) {
+    return hp::KernelRegistry::override_kernel(runtime_named(runtime), name, reinterpret_cast<void*>(function), flags);
+  });
+  m.def("remove_override", [](const std::string& runtime, int64_t token) {
+    hp::KernelRegistry::remove_override(runtime_named(runtime), token);
+  });
+  m.attr("KERNEL_STRIDED") = static_cast<uint64_t>(HP_KERNEL_STRIDED);
+
+  m.def("add_observer", [](py::function callback) {
+    // Kept for ever: another thread may be inside it when it is removed.
+    auto* observer = new PythonObserver{std::move(callback)};
+    observer->id = hp::add_observer(&call_observer, observer);
+    return observer->id;
+  });
+  m.def("remove_observer", &hp::remove_observer);
+}

@@ -1,0 +1,336 @@
+// The last tier: any operator of a dense tensor, on the CPU.
+//
+// Arguments come over, the CPU kernel runs, results go back. Views, in-place and out= keep their meaning: a written
+// argument is written back, arguments that share memory share it on the CPU too, and what is only written is not read.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+
+#include <shared_mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "adapter.h"
+#include "generator.h"
+
+namespace hp::torch_adapter {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+
+// Arguments that an operator writes although its schema does not say so.
+const std::vector<int>* hidden_writes(const std::string& name) {
+  static const std::unordered_map<std::string, std::vector<int>> table = {
+      {"aten::native_batch_norm", {3, 4}},
+      {"aten::native_batch_norm.out", {3, 4}},
+      {"aten::batch_norm_update_stats", {1, 2}},
+      {"aten::batch_norm_update_stats.out", {1, 2}},
+  };
+  auto found = table.find(name);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+// Draws for an operator that takes its numbers from the CPU's default generator: seeds it for the call, then puts its
+// state back, so that device randomness neither depends on nor disturbs the CPU's.
+class SeededDefaultGenerator {
+ public:
+  explicit SeededDefaultGenerator(uint64_t seed) : generator_(at::detail::getDefaultCPUGenerator()) {
+    std::lock_guard<std::mutex> lock(generator_.mutex());
+    saved_ = generator_.get_state();
+    generator_.set_current_seed(seed);
+  }
+  ~SeededDefaultGenerator() {
+    std::lock_guard<std::mutex> lock(generator_.mutex());
+    generator_.set_state(saved_);
+  }
+
+ private:
+  at::Generator generator_;
+  Tensor saved_;
+};
+
+struct Staged {
+  Tensor device;
+  Tensor cpu;
+  bool written;
+  bool read;
+};
+
+class Call {
+ public:
+  Call(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack)
+      : handle_(handle), op_(op), schema_(handle.schema()), stack_(stack) {}
+
+  void run() {
+    const auto arguments = torch::jit::last(*stack_, schema_.arguments().size());
+    survey(arguments);
+    stage();
+    std::optional<SeededDefaultGenerator> seeded;
+    torch::jit::Stack cpu_stack = cpu_arguments(arguments, seeded);
+    handle_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &cpu_stack);
+    seeded.reset();
+    write_back();
+    torch::jit::Stack results;
+    for (size_t i = 0; i < cpu_stack.size(); ++i) results.push_back(result(cpu_stack[i], i));
+    if (pending_) current_stream(*device_).synchronize();
+    torch::jit::drop(*stack_, schema_.arguments().size());
+    for (IValue& value : results) stack_->push_back(std::move(value));
+  }
+
+ private:
+  // Finds the tensors, the device, and who is written.
+  void survey(at::ArrayRef<IValue> arguments) {
+    const std::vector<int>* hidden = hidden_writes(op_.name);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const c10::Argument& formal = schema_.arguments()[i];
+      const c10::AliasInfo* alias = formal.alias_info();
+      bool written = alias != nullptr && alias->isWrite();
+      if (hidden != nullptr && std::find(hidden->begin(), hidden->end(), static_cast<int>(i)) != hidden->end()) {
+        written = true;
+      }
+      const bool read = !formal.is_out();
+      const IValue& value = arguments[i];
+      if (value.isTensor()) {
+        note(value.toTensor(), written, read, false);
+      } else if (value.isTensorList()) {
+        for (const Tensor& tensor : value.toTensorList()) note(tensor, written, read, false);
+      } else if (value.isOptionalTensorList()) {
+        // Lists of optional tensors are indices, which may live on the CPU, as on any device.
+        for (const std::optional<Tensor>& tensor : value.toOptionalTensorList()) {
+          if (tensor) note(*tensor, written, read, true);
+        }
+      } else if (value.isDevice() && value.toDevice().type() == kDeviceType) {
+        choose(value.toDevice());
+      }
+    }
+    if (device_ == nullptr) device_ = &device_at(-1);
+    TORCH_CHECK(!host_.defined(), "Expected all tensors to be on the same device, but found at least two devices, ",
+                c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(device_->index)), " and cpu! (while running ",
+                op_.name, ")");
+  }
+
+  void choose(c10::Device device) {
+    Device& chosen = device_at(device.index());
+    if (device_ == nullptr) device_ = &chosen;
+    TORCH_CHECK(device_ == &chosen, "Expected all tensors to be on the same device, but found at least two devices, ",
+                c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(device_->index)), " and ", device,
+                "! (while running ", op_.name, ")");
+  }
+
+  void note(const Tensor& tensor, bool written, bool read, bool is_index) {
+    if (!tensor.defined()) return;
+    if (!on_device(tensor)) {
+      // As on CUDA: a CPU scalar mixes with device tensors, anything larger is a mistake.
+      if (tensor.is_cpu() && tensor.dim() > 0 && !is_index) host_ = tensor;
+      return;
+    }
+    TORCH_CHECK(tensor.layout() == c10::kStrided, op_.name, ": ", runtime().name(), " holds dense tensors only, got ",
+                tensor.layout());
+    choose(tensor.device());
+    auto [entry, fresh] = index_.emplace(tensor.unsafeGetTensorImpl(), staged_.size());
+    if (fresh) {
+      staged_.push_back({tensor, {}, written, read});
+    } else {
+      staged_[entry->second].written |= written;
+      staged_[entry->second].read |= read;
+    }
+  }
+
+  // Makes the CPU side of every tensor and waits for the copies.
+  void stage() {
+    std::unordered_map<c10::StorageImpl*, int> uses;
+    std::unordered_set<c10::StorageImpl*> written_storages;
+    for (const Staged& s : staged_) {
+      ++uses[s.device.storage().unsafeGetStorageImpl()];
+      if (s.written) written_storages.insert(s.device.storage().unsafeGetStorageImpl());
+    }
+    std::unordered_map<c10::StorageImpl*, Tensor> shared;  // CPU copies of storages that arguments share
+    Stream& stream = current_stream(*device_);
+    bool queued = false;
+    for (Staged& s : staged_) {
+      c10::StorageImpl* storage = s.device.storage().unsafeGetStorageImpl();
+      if (uses[storage] > 1 && written_storages.count(storage) != 0) {
+        Tensor& bytes = shared[storage];
+        if (!bytes.defined()) {
+          bytes = at::detail::empty_cpu({static_cast<int64_t>(storage->nbytes())}, at::kByte, false, std::nullopt);
+          device_->copy_to_host(bytes.data_ptr(), storage->data(), storage->nbytes(), stream);
+        }
+        s.cpu = at::detail::empty_cpu({0}, s.device.scalar_type(), false, std::nullopt);
+        s.cpu.set_(bytes.storage(), s.device.storage_offset(), s.device.sizes(), s.device.strides());
+        s.cpu._set_conj(s.device.is_conj());
+        s.cpu._set_neg(s.device.is_neg());
+        queued = true;
+      } else if (s.read) {
+        s.cpu = queue_copy_to_cpu(s.device);
+        queued = true;
+      } else {
+        s.cpu = at::detail::empty_strided_cpu(s.device.sizes(), s.device.strides(), s.device.scalar_type());
+      }
+      if (s.device.unsafeGetTensorImpl()->is_wrapped_number()) s.cpu.unsafeGetTensorImpl()->set_wrapped_number(true);
+    }
+    if (queued) stream.synchronize();
+  }
+
+  Tensor cpu_of(const Tensor& tensor) const {
+    if (!on_device(tensor)) return tensor;
+    return staged_[index_.at(tensor.unsafeGetTensorImpl())].cpu;
+  }
+
+  torch::jit::Stack cpu_arguments(at::ArrayRef<IValue> arguments, std::optional<SeededDefaultGenerator>& seeded) {
+    torch::jit::Stack cpu;
+    cpu.reserve(arguments.size());
+    bool takes_generator = false;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const IValue& value = arguments[i];
+      const c10::TypePtr& type = schema_.arguments()[i].type();
+      if (value.isTensor()) {
+        cpu.emplace_back(value.toTensor().defined() ? cpu_of(value.toTensor()) : Tensor());
+      } else if (value.isTensorList()) {
+        c10::List<Tensor> list;
+        for (const Tensor& tensor : value.toTensorList()) list.push_back(cpu_of(tensor));
+        cpu.emplace_back(std::move(list));
+      } else if (value.isOptionalTensorList()) {
+        c10::List<std::optional<Tensor>> list;
+        for (const std::optional<Tensor>& tensor : value.toOptionalTensorList()) {
+          list.push_back(tensor && tensor->defined() ? std::make_optional(cpu_of(*tensor)) : std::nullopt);
+        }
+        cpu.emplace_back(std::move(list));
+      } else if (value.isDevice() && value.toDevice().type() == kDeviceType) {
+        cpu.emplace_back(c10::Device(c10::kCPU));
+      } else if (type->isSubtypeOf(c10::OptionalType::create(c10::GeneratorType::get()))) {
+        takes_generator = true;
+        const auto given = value.isNone() ? std::nullopt : std::make_optional(value.toGenerator());
+        cpu.emplace_back(at::detail::createCPUGenerator(draw_seed(given, static_cast<c10::DeviceIndex>(device_->index))));
+      } else {
+        cpu.push_back(value);
+      }
+    }
+    if (!takes_generator && handle_.hasTag(at::Tag::nondeterministic_seeded)) {
+      seeded.emplace(draw_seed(std::nullopt, static_cast<c10::DeviceIndex>(device_->index)));
+    }
+    return cpu;
+  }
+
+  void write_back() {
+    for (const Staged& s : staged_) {
+      if (!s.written) continue;
+      if (s.device.sizes() != s.cpu.sizes()) {
+        s.device.resize_(s.cpu.sizes());
+        if (s.cpu.is_non_overlapping_and_dense()) {
+          s.device.unsafeGetTensorImpl()->set_sizes_and_strides(s.cpu.sizes(), s.cpu.strides());
+        }
+      }
+      copy_tensor(s.device, s.cpu, false);
+    }
+  }
+
+  IValue result(const IValue& value, size_t position) {
+    if (value.isTensor()) return result(value.toTensor(), position);
+    if (value.isTensorList()) {
+      c10::List<Tensor> list;
+      for (const Tensor& tensor : value.toTensorList()) list.push_back(result(tensor, position));
+      return list;
+    }
+    return value;
+  }
+
+  Tensor result(const Tensor& cpu, size_t position) {
+    if (!cpu.defined()) return cpu;
+    for (const Staged& s : staged_) {
+      if (s.cpu.is_same(cpu)) return s.device;
+    }
+    const c10::AliasInfo* alias = schema_.returns()[position].alias_info();
+    TORCH_CHECK(alias == nullptr || alias->isWrite(), op_.name, " returns a view of its argument, which cannot cross ",
+                "from the CPU to ", runtime().name(), ": call .cpu() on the argument first");
+    TORCH_CHECK(cpu.layout() == c10::kStrided && !cpu.is_quantized(), op_.name, " returns a ",
+                cpu.is_quantized() ? "quantised" : "sparse", " tensor, and ", runtime().name(),
+                " holds dense tensors only: call .cpu() on the argument first");
+    const bool dense = cpu.is_non_overlapping_and_dense();
+    const Tensor source = dense ? cpu : cpu.contiguous();
+    Tensor device = empty_strided(source.sizes(), source.strides(), source.scalar_type(), device_->index);
+    device._set_conj(source.is_conj());
+    device._set_neg(source.is_neg());
+    queue_copy_from_cpu(device, source);
+    if (source.numel() != 0) pending_ = true;
+    kept_.push_back(source);
+    return device;
+  }
+
+  const c10::OperatorHandle& handle_;
+  Operator& op_;
+  const c10::FunctionSchema& schema_;
+  torch::jit::Stack* stack_;
+  Device* device_ = nullptr;
+  Tensor host_;  // a CPU tensor that has no business among the arguments
+  std::vector<Staged> staged_;
+  std::unordered_map<c10::TensorImpl*, size_t> index_;
+  std::vector<Tensor> kept_;  // host memory that queued copies still read
+  bool pending_ = false;
+};
+
+// Why an operator cannot run anywhere, for tensors whose layout the device does not hold.
+void reject_layout(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, operator_of(handle).name, ": ", runtime().name(),
+                              " holds dense tensors only (this one is ", keys.highestPriorityTypeId(),
+                              "): use .to_dense(), or run this part on the CPU with .cpu()");
+}
+
+}  // namespace
+
+Operator& operator_of(const c10::OperatorHandle& handle) {
+  static std::shared_mutex mutex;
+  static auto* cache = new std::unordered_map<const c10::FunctionSchema*, Operator*>;
+  const c10::FunctionSchema* key = &handle.schema();
+  {
+    std::shared_lock<std::shared_mutex> lock(mutex);
+    auto found = cache->find(key);
+    if (found != cache->end()) return *found->second;
+  }
+  Operator& op = Operator::intern(c10::toString(handle.operator_name()));
+  std::unique_lock<std::shared_mutex> lock(mutex);
+  cache->emplace(key, &op);
+  return op;
+}
+
+void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  Operator& op = operator_of(handle);
+  TORCH_CHECK_NOT_IMPLEMENTED(handle.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+                                  handle.hasKernelForAnyDispatchKey(c10::DispatchKeySet(
+                                      {c10::DispatchKey::CompositeExplicitAutograd,
+                                       c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
+                                       c10::DispatchKey::CompositeImplicitAutograd})),
+                              op.name, " has neither a kernel for ", runtime().name(), " nor one for the CPU: register one for ",
+                              "PrivateUse1 or CPU (torch.library.impl), or use another operator");
+  op.count(Tier::kCpu);
+  if (!op.warned.exchange(true)) {
+    TORCH_WARN(op.name, " runs on the CPU: ", runtime().name(), " has no kernel for it. This is said once for each operator; ",
+               "hardpoint.counters() counts the calls.");
+  }
+  OperatorScope scope(op);
+  if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, true, stack});
+  Call(handle, op, stack).run();
+  if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, false, stack});
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_tier>());
+}
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
+}
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
+}
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
+}
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
+}
+
+}  // namespace hp::torch_adapter

@@ -1,0 +1,74 @@
+#include "generator.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/TensorBase.h>
+
+#include <cstring>
+
+#include "adapter.h"
+
+namespace hp::torch_adapter {
+
+namespace {
+constexpr size_t kStateBytes = 2 * sizeof(uint64_t);
+}
+
+PhiloxGenerator::PhiloxGenerator(c10::DeviceIndex index)
+    : c10::GeneratorImpl(c10::Device(kDeviceType, index), kKeySet) {}
+
+uint64_t PhiloxGenerator::seed() {
+  state_.reseed(c10::detail::getNonDeterministicRandom());
+  return state_.seed;
+}
+
+void PhiloxGenerator::set_state(const c10::TensorImpl& state) {
+  TORCH_CHECK(state.device().is_cpu() && state.dtype() == caffe2::TypeMeta::Make<uint8_t>() && state.is_contiguous() &&
+                  state.numel() == static_cast<int64_t>(kStateBytes),
+              "the state of a ", runtime().name(), " generator is a contiguous CPU tensor of ", kStateBytes,
+              " bytes (dtype uint8), as get_state returns it");
+  const auto* bytes = static_cast<const uint8_t*>(state.data());
+  std::memcpy(&state_.seed, bytes, sizeof(uint64_t));
+  std::memcpy(&state_.offset, bytes + sizeof(uint64_t), sizeof(uint64_t));
+}
+
+c10::intrusive_ptr<c10::TensorImpl> PhiloxGenerator::get_state() const {
+  at::TensorBase state =
+      at::detail::empty_cpu({static_cast<int64_t>(kStateBytes)}, at::kByte, false, at::MemoryFormat::Contiguous);
+  auto* bytes = static_cast<uint8_t*>(state.mutable_data_ptr());
+  std::memcpy(bytes, &state_.seed, sizeof(uint64_t));
+  std::memcpy(bytes + sizeof(uint64_t), &state_.offset, sizeof(uint64_t));
+  return state.getIntrusivePtr();
+}
+
+PhiloxGenerator* PhiloxGenerator::clone_impl() const {
+  auto* copy = new PhiloxGenerator(device().index());
+  copy->state_ = state_;
+  return copy;
+}
+
+uint64_t PhiloxGenerator::draw() {
+  const PhiloxBlock block = philox4x32(state_.seed, state_.advance(1), 0);
+  return block[0] | static_cast<uint64_t>(block[1]) << 32;
+}
+
+const at::Generator& default_generator(c10::DeviceIndex index) {
+  static const auto* generators = [] {
+    auto* all = new std::vector<at::Generator>;
+    for (int i = 0; i < runtime().device_count(); ++i) {
+      all->push_back(at::make_generator<PhiloxGenerator>(static_cast<c10::DeviceIndex>(i)));
+    }
+    return all;
+  }();
+  return (*generators)[device_at(index).index];
+}
+
+uint64_t draw_seed(const std::optional<at::Generator>& generator, c10::DeviceIndex index) {
+  const at::Generator& used = generator && generator->defined() ? *generator : default_generator(index);
+  TORCH_CHECK(used.device().type() == kDeviceType, "Expected a '", runtime().name(),
+              "' device type for generator but found '", used.device().type(), "'");
+  auto* philox = static_cast<PhiloxGenerator*>(used.unsafeGetGeneratorImpl());
+  std::lock_guard<std::mutex> lock(philox->mutex_);
+  return philox->draw();
+}
+
+}  // namespace hp::torch_adapter

@@ -1,0 +1,146 @@
+// The operators that every device must have itself: storage, views, resizing. They touch no element.
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/resize_native.h>
+#include <ATen/ops/set_cpu_dispatch.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/DeviceGuard.h>
+
+#include "adapter.h"
+
+namespace hp::torch_adapter {
+namespace {
+
+using at::Tensor;
+
+// A guard that costs a comparison when the device is current already.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int index) : previous_(current_device(runtime())) {
+    if (index >= 0 && index != previous_) set_current_device(runtime(), device_at(static_cast<c10::DeviceIndex>(index)).index);
+  }
+  ~CurrentDevice() { set_current_device(runtime(), previous_); }
+
+ private:
+  int previous_;
+};
+
+void fill_if_deterministic(Tensor& tensor) {
+  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() &&
+                   at::globalContext().deterministicFillUninitializedMemory())) {
+    if (tensor.is_floating_point() || tensor.is_complex()) {
+      tensor.fill_(std::numeric_limits<double>::quiet_NaN());
+    } else if (tensor.scalar_type() == at::kBool) {
+      tensor.fill_(true);
+    } else {
+      tensor.view(at::kByte).fill_(0x7f);
+    }
+  }
+}
+
+void check_factory(std::optional<at::Layout> layout, std::optional<bool> pin) {
+  TORCH_CHECK(c10::layout_or_default(layout) == c10::kStrided, runtime().name(),
+              " holds dense (strided) tensors only, not ", c10::layout_or_default(layout),
+              ": make it on the CPU, or use a dense tensor");
+  TORCH_CHECK(!c10::pinned_memory_or_default(pin), "Only dense CPU tensors can be pinned");
+}
+
+Tensor empty_memory_format(c10::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                           std::optional<at::Device> device, std::optional<bool> pin,
+                           std::optional<at::MemoryFormat> memory_format) {
+  check_factory(layout, pin);
+  const CurrentDevice guard(device ? device->index() : -1);
+  Tensor made = at::detail::empty_generic(sizes, c10::GetAllocator(kDeviceType), kKeySet, c10::dtype_or_default(dtype),
+                                          memory_format);
+  fill_if_deterministic(made);
+  return made;
+}
+
+Tensor empty_with_strides(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::optional<at::ScalarType> dtype,
+                          std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin) {
+  check_factory(layout, pin);
+  const CurrentDevice guard(device ? device->index() : -1);
+  Tensor made = at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(kDeviceType), kKeySet,
+                                                  c10::dtype_or_default(dtype));
+  fill_if_deterministic(made);
+  return made;
+}
+
+Tensor view(const Tensor& self, c10::SymIntArrayRef sizes) {
+  return at::native::view(self, C10_AS_INTARRAYREF_SLOW(sizes));
+}
+Tensor as_strided(const Tensor& self, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
+                  std::optional<c10::SymInt> offset) {
+  return at::native::as_strided_tensorimpl(
+      self, C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides),
+      offset ? std::make_optional(offset->guard_int(__FILE__, __LINE__)) : std::nullopt);
+}
+Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides) {
+  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides));
+}
+const Tensor& resize_(const Tensor& self, c10::SymIntArrayRef sizes, std::optional<at::MemoryFormat> memory_format) {
+  const CurrentDevice guard(self.device().index());
+  return at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(sizes), memory_format);
+}
+Tensor& set_storage_view(Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef sizes,
+                         c10::IntArrayRef strides) {
+  return at::cpu::set_(self, std::move(source), offset, sizes, strides);
+}
+Tensor& set_storage(Tensor& self, at::Storage source) {
+  const auto elements = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
+  return set_storage_view(self, std::move(source), 0, {elements}, {});
+}
+Tensor& set_tensor(Tensor& self, const Tensor& source) {
+  if (self.is_same(source)) return self;
+  return set_storage_view(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+Tensor& set_empty(Tensor& self) {
+  const CurrentDevice guard(self.device().index());
+  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, c10::GetAllocator(kDeviceType), true);
+  return set_storage_view(self, std::move(storage), 0, {0}, {});
+}
+
+void record_stream(Tensor& self, c10::Stream stream) {
+  c10::getDeviceAllocator(kDeviceType)->recordStream(self.storage().data_ptr(), stream);
+}
+
+}  // namespace
+
+Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, int device) {
+  const CurrentDevice guard(device);
+  return at::detail::empty_generic(sizes, c10::GetAllocator(kDeviceType), kKeySet, dtype, std::nullopt);
+}
+
+Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype, int device) {
+  const CurrentDevice guard(device);
+  return at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(kDeviceType), kKeySet, dtype);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", TORCH_FN(empty_memory_format));
+  m.impl("empty_strided", TORCH_FN(empty_with_strides));
+  m.impl("view", TORCH_FN(view));
+  m.impl("as_strided", TORCH_FN(as_strided));
+  m.impl("_reshape_alias", TORCH_FN(reshape_alias));
+  m.impl("unfold", TORCH_FN(at::native::unfold));
+  m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  m.impl("resize_", TORCH_FN(resize_));
+  m.impl("set_", TORCH_FN(set_empty));
+  m.impl("set_.source_Storage", TORCH_FN(set_storage));
+  m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_view));
+  m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
+  m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
+  m.impl("record_stream", TORCH_FN(record_stream));
+}
+
+}  // namespace hp::torch_adapter

@@ -1,0 +1,63 @@
+#include "wrappers.h"
+
+namespace hp::torch_adapter {
+
+void prepare_output(Form form, at::Tensor& output, at::IntArrayRef sizes, at::IntArrayRef strides,
+                    const at::TensorOptions& options) {
+  const auto dtype = c10::typeMetaToScalarType(options.dtype());
+  if (form == Form::kFunctional) {
+    output = strides.empty() ? empty(sizes, dtype, options.device().index())
+                             : empty_strided(sizes, strides, dtype, options.device().index());
+    if (strides.empty() && options.memory_format_opt()) {
+      output.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
+    }
+    return;
+  }
+  if (form == Form::kInplace) {
+    TORCH_CHECK(output.scalar_type() == dtype, "result type ", dtype, " can't be cast to the desired output type ",
+                output.scalar_type());
+    TORCH_CHECK(output.sizes() == sizes, "output with shape ", output.sizes(), " doesn't match the broadcast shape ",
+                sizes);
+    return;
+  }
+  TORCH_CHECK(output.scalar_type() == dtype, "Expected out tensor to have dtype ", dtype, ", but got ",
+              output.scalar_type(), " instead");
+  TORCH_CHECK(output.device() == options.device(), "Expected out tensor to have device ", options.device(), ", but got ",
+              output.device(), " instead");
+  if (at::native::resize_output(output, sizes)) {
+    if (!strides.empty()) {
+      output.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+    } else if (options.memory_format_opt()) {
+      output.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
+    }
+  }
+}
+
+bool representable(const at::Scalar& value, at::ScalarType dtype) {
+  if (value.isComplex()) return at::isComplexType(dtype);
+  if (dtype == at::kBool || at::isComplexType(dtype)) return true;
+  if (at::isIntegralType(dtype, false) && !value.isIntegral(true)) return false;
+  switch (dtype) {
+#define HP_CASE(type, name) \
+  case at::ScalarType::name: \
+    return value.isIntegral(true) ? !c10::overflows<type, int64_t>(value.toLong()) \
+                                  : !c10::overflows<type, double>(value.toDouble());
+    AT_FORALL_SCALAR_TYPES_AND2(Half, BFloat16, HP_CASE)
+#undef HP_CASE
+    default:
+      return false;
+  }
+}
+
+void check_same_device(const Overload& overload, std::initializer_list<const at::Tensor*> tensors) {
+  const at::Tensor* first = nullptr;
+  for (const at::Tensor* tensor : tensors) {
+    if (!tensor->defined()) continue;
+    if (first == nullptr) first = tensor;
+    TORCH_CHECK(tensor->device() == first->device(),
+                "Expected all tensors to be on the same device, but found at least two devices, ", first->device(),
+                " and ", tensor->device(), "! (while running ", overload.op.name, ")");
+  }
+}
+
+}  // namespace hp::torch_adapter

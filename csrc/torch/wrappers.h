@@ -1,0 +1,193 @@
+// The building blocks of the generated operator wrappers (hardpoint.codegen): shape rules from torch's own structured
+// kernels, operand preparation, and the call of the device's kernel.
+#pragma once
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/core/op_registration/adaption.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/native/Resize.h>
+#include <torch/version.h>
+
+#include "kernel_call.h"
+
+// torch 2.12 and older pass dimension names through the structured interface.
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
+#define HP_NAMES_PARAMETER
+#define HP_NAMES_ARGUMENT
+#else
+#define HP_NAMES_PARAMETER , at::DimnameList
+#define HP_NAMES_ARGUMENT , {}
+#endif
+
+namespace hp::torch_adapter {
+
+// One ATen overload and the standard operator that serves it. Lives for ever, as a function's static.
+class Overload {
+ public:
+  Overload(const char* aten_name, const char* kernel_name)
+      : op(Operator::intern(std::string("aten::") + aten_name)), slot_(KernelRegistry::slot(runtime(), kernel_name)) {}
+  const hp::Kernel* kernel() const { return slot_.get(); }
+  Operator& op;
+
+ private:
+  KernelSlot& slot_;
+};
+
+// ---- Outputs: what a structured kernel's shape rule asks for
+
+enum class Form { kFunctional, kOut, kInplace };
+
+void prepare_output(Form form, at::Tensor& output, at::IntArrayRef sizes, at::IntArrayRef strides,
+                    const at::TensorOptions& options);
+
+template <class Meta, Form kForm, int kOutputs>
+class Structured final : public Meta {
+ public:
+  std::array<at::Tensor, kOutputs> outputs;
+
+  template <class... Given>
+  explicit Structured(const Given&... given) : outputs{given...} {}
+
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options HP_NAMES_PARAMETER) override {
+    set(i, sizes, strides, options);
+  }
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                              at::TensorOptions options HP_NAMES_PARAMETER) override {
+    set(i, sizes, strides, options);
+  }
+  const at::Tensor& maybe_get_output(int64_t i) override { return outputs[i]; }
+
+ private:
+  void set(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
+    prepare_output(kForm, outputs[i], sizes, strides, options);
+    if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
+      Meta::set_output_raw_strided(i, sizes, strides, options HP_NAMES_ARGUMENT);
+    }
+  }
+};
+
+// ---- Calls
+
+constexpr int kMaxInputs = 3;
+constexpr int kMaxAttributes = 2;
+using Call = KernelCall<1 + kMaxInputs + kMaxAttributes>;
+
+inline void add_attributes(Call&) {}
+template <class... Rest>
+void add_attributes(Call& call, const at::Scalar& first, const Rest&... rest) {
+  call.add(first);
+  add_attributes(call, rest...);
+}
+
+// The kernel writes here: the output itself, or a stand-in that is copied to it when the kernel cannot take its layout
+// or dtype.
+class Destination {
+ public:
+  Destination(const at::Tensor& output, at::ScalarType dtype, bool any_strides) : output_(output) {
+    if (output.scalar_type() != dtype || !(any_strides || output.is_contiguous()) || output.is_conj() ||
+        output.is_neg()) {
+      stand_in_ = empty(output.sizes(), dtype, output.device().index());
+    }
+  }
+  const at::Tensor& tensor() const { return stand_in_.defined() ? stand_in_ : output_; }
+  void finish() const {
+    if (stand_in_.defined()) copy_tensor(output_, stand_in_, false);
+  }
+
+ private:
+  const at::Tensor& output_;
+  at::Tensor stand_in_;
+};
+
+// Operands are brought to the computation's dtype and the output's shape; a CPU scalar is passed as a number.
+template <size_t kInputs, class... Attributes>
+bool pointwise(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output, at::ScalarType compute,
+               const std::array<const at::Tensor*, kInputs>& inputs, const Attributes&... attributes) {
+  if (output.numel() == 0) return true;
+  const bool any_strides = (kernel.flags & HP_KERNEL_STRIDED) != 0;
+  const Destination destination(output, compute, any_strides);
+  Call call(overload.op, kernel, device_holding(output));
+  call.add(destination.tensor());
+  std::array<at::Tensor, kInputs> kept;
+  for (size_t i = 0; i < kInputs; ++i) {
+    const at::Tensor* operand = inputs[i];
+    if (!on_device(*operand)) {
+      call.add(operand->item());
+      continue;
+    }
+    if (operand->scalar_type() != compute) operand = &(kept[i] = operand->to(compute));
+    if (operand->sizes() != output.sizes()) operand = &(kept[i] = operand->expand(output.sizes()));
+    if (!any_strides && !operand->is_contiguous()) operand = &(kept[i] = operand->contiguous());
+    call.add(*operand);
+  }
+  add_attributes(call, attributes...);
+  if (!call.run()) return false;
+  destination.finish();
+  return true;
+}
+
+// The usual case, without the shape rule: floating-point operands of one dtype and shape, all contiguous.
+inline bool plain(const at::Tensor& a) {
+  return on_device(a) && a.is_contiguous() && at::isFloatingType(a.scalar_type()) && a.numel() != 0;
+}
+inline bool plain(const at::Tensor& a, const at::Tensor& b) {
+  return plain(a) && on_device(b) && b.scalar_type() == a.scalar_type() && b.device() == a.device() &&
+         b.sizes() == a.sizes() && b.is_contiguous();
+}
+
+template <class... Attributes>
+bool plain_pointwise(const Overload& overload, const hp::Kernel& kernel, at::Tensor& output,
+                     std::initializer_list<const at::Tensor*> inputs, const Attributes&... attributes) {
+  const at::Tensor& first = **inputs.begin();
+  output = empty(first.sizes(), first.scalar_type(), first.device().index());
+  Call call(overload.op, kernel, device_holding(first));
+  call.add(output);
+  for (const at::Tensor* input : inputs) call.add(*input);
+  add_attributes(call, attributes...);
+  return call.run();
+}
+
+// Whether torch would take `value` for this dtype; if not, the CPU tier gives torch's own error.
+bool representable(const at::Scalar& value, at::ScalarType dtype);
+
+inline bool fill(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output, const at::Scalar& value) {
+  return representable(value, output.scalar_type()) &&
+         pointwise(overload, kernel, output, output.scalar_type(), std::array<const at::Tensor*, 0>{}, value);
+}
+
+// Matrix products: no promotion and no broadcasting, so operands go as they are.
+template <size_t kInputs>
+bool matmul(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output,
+            const std::array<const at::Tensor*, kInputs>& inputs) {
+  if (output.numel() == 0) return true;
+  if (inputs[0]->numel() == 0) {
+    output.zero_();  // an empty sum
+    return true;
+  }
+  const bool any_strides = (kernel.flags & HP_KERNEL_STRIDED) != 0;
+  const Destination destination(output, output.scalar_type(), any_strides);
+  Call call(overload.op, kernel, device_holding(output));
+  call.add(destination.tensor());
+  std::array<at::Tensor, kInputs> kept;
+  for (size_t i = 0; i < kInputs; ++i) {
+    const at::Tensor* operand = inputs[i];
+    if (!any_strides && !operand->is_contiguous()) operand = &(kept[i] = operand->contiguous());
+    call.add(*operand);
+  }
+  if (!call.run()) return false;
+  destination.finish();
+  return true;
+}
+
+inline at::Tensor output_like(const at::Tensor& self) {
+  return self.is_non_overlapping_and_dense()
+             ? empty_strided(self.sizes(), self.strides(), self.scalar_type(), self.device().index())
+             : empty(self.sizes(), self.scalar_type(), self.device().index());
+}
+
+// What CUDA's generated wrappers check: all tensors on one device.
+void check_same_device(const Overload& overload, std::initializer_list<const at::Tensor*> tensors);
+
+}  // namespace hp::torch_adapter

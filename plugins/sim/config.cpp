@@ -1,0 +1,74 @@
+#include "config.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "host.h"
+
+namespace sim {
+
+Config config;
+
+namespace {
+
+// Whole number with an optional K, M or G when `sizes`; false when `text` is anything else.
+bool parse_number(const char* text, bool sizes, uint64_t* value) {
+  if (*text < '0' || *text > '9') return false;  // strtoull would take blanks and signs
+  char* end;
+  errno = 0;
+  *value = strtoull(text, &end, 10);
+  if (errno != 0) return false;
+  if (!sizes || *end == '\0') return *end == '\0';
+  const char* suffix = strchr("KMG", *end);
+  if (!suffix || end[1] != '\0') return false;
+  const int shift = 10 * static_cast<int>(suffix - "KMG" + 1);
+  if (*value > UINT64_MAX >> shift) return false;
+  *value <<= shift;
+  return true;
+}
+
+// Leaves `value` alone when the variable is not set.
+HpStatus read_number(const char* name, bool sizes, uint64_t low, uint64_t high, uint64_t* value) {
+  const char* text = getenv(name);
+  if (!text || !*text) return HP_OK;
+  if (parse_number(text, sizes, value) && low <= *value && *value <= high) return HP_OK;
+  return host->fail(HP_INVALID_ARGUMENT, "%s is '%s'; expected a whole number from %llu to %llu%s", name, text,
+                    static_cast<unsigned long long>(low), static_cast<unsigned long long>(high),
+                    sizes ? ", optionally with K, M or G" : "");
+}
+
+HpStatus read_switch(const char* name, bool* value) {
+  uint64_t number = *value;
+  const HpStatus status = read_number(name, false, 0, 1, &number);
+  *value = number != 0;
+  return status;
+}
+
+}  // namespace
+
+HpStatus read_config() {
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  Config read;
+  uint64_t devices = static_cast<uint64_t>(read.devices), memory = read.memory;
+  // 1 TiB a device: 16 of them, each reserved twice over for both views, fit into 47 bits of address space.
+  if (HpStatus s = read_number("HARDPOINT_SIM_DEVICES", false, 0, kMaxDevices, &devices)) return s;
+  if (HpStatus s = read_number("HARDPOINT_SIM_MEMORY", true, page, uint64_t{1} << 40, &memory)) return s;
+  if (HpStatus s = read_switch("HARDPOINT_SIM_DETERMINISTIC", &read.deterministic)) return s;
+  if (HpStatus s = read_switch("HARDPOINT_SIM_CHECKED", &read.checked)) return s;
+  if (HpStatus s = read_number("HARDPOINT_SIM_HANG_SECONDS", false, 0, 1000000, &read.hang_seconds)) return s;
+  if (HpStatus s = read_number("HARDPOINT_SIM_JITTER", false, 0, UINT64_MAX, &read.jitter_seed)) return s;
+  const char* jitter = getenv("HARDPOINT_SIM_JITTER");
+  read.jitter = jitter && *jitter;
+  if (read.jitter && read.deterministic)
+    return host->fail(HP_INVALID_ARGUMENT,
+                      "HARDPOINT_SIM_JITTER and HARDPOINT_SIM_DETERMINISTIC exclude each other: unset one");
+  read.devices = static_cast<int>(devices);
+  read.memory = memory / page * page;
+  config = read;
+  return HP_OK;
+}
+
+}  // namespace sim

@@ -1,0 +1,155 @@
+// copy: any strides on both sides, and from any dtype to any other.
+#include <algorithm>
+#include <cstring>
+
+#include "loop.h"
+
+namespace sim {
+
+namespace {
+
+// Moves elements of one size without looking at them.
+template <int bytes>
+struct Move {
+  struct Element {
+    unsigned char raw[bytes];
+  };
+  Loop<2> loop;
+
+  void operator()() const {
+    const int64_t n = loop.size[0], out_stride = loop.stride[0][0], in_stride = loop.stride[1][0];
+    if (out_stride == bytes && in_stride == bytes) {
+      loop.for_each_row([&](char* const(&at)[2]) { memmove(at[0], at[1], static_cast<size_t>(n) * bytes); });
+    } else if (loop.dims >= 2 && loop.stride[1][1] == bytes) {
+      transpose();
+    } else {
+      loop.for_each_row([&](char* const(&at)[2]) { run(at[0], out_stride, at[1], in_stride, n); });
+    }
+  }
+
+ private:
+  static void run(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      *reinterpret_cast<Element*>(out + i * out_stride) = *reinterpret_cast<const Element*>(in + i * in_stride);
+  }
+
+  // The input runs along dimension 1 while the output runs along dimension 0. A tile of whole cache lines goes through
+  // a buffer, so that each line is read and written once, even where a power-of-two stride lets them share a cache set.
+  void transpose() const {
+    constexpr int64_t kTile = 64 / bytes;
+    Loop<2> outer = loop;
+    outer.size[1] = 1;
+    outer.for_each_row([&](char* const(&at)[2]) {
+      for (int64_t j = 0; j < loop.size[1]; j += kTile) {
+        for (int64_t i = 0; i < loop.size[0]; i += kTile) {
+          char* const out = at[0] + i * loop.stride[0][0] + j * loop.stride[0][1];
+          const char* const in = at[1] + i * loop.stride[1][0] + j * loop.stride[1][1];
+          const int64_t width = std::min(kTile, loop.size[0] - i), height = std::min(kTile, loop.size[1] - j);
+          if (width == kTile && height == kTile) {
+            transpose_tile(out, in, kTile, kTile);  // constant sizes: this call is unrolled
+          } else {
+            transpose_tile(out, in, width, height);
+          }
+        }
+      }
+    });
+  }
+
+  inline __attribute__((always_inline)) void transpose_tile(char* out, const char* in, int64_t width,
+                                                            int64_t height) const {
+    Element buffer[64 / bytes][64 / bytes];
+    for (int64_t i = 0; i < width; ++i) {
+      const Element* const line = reinterpret_cast<const Element*>(in + i * loop.stride[1][0]);
+      for (int64_t j = 0; j < height; ++j) buffer[j][i] = line[j];
+    }
+    for (int64_t j = 0; j < height; ++j)
+      run(out + j * loop.stride[0][1], loop.stride[0][0], reinterpret_cast<char*>(buffer[j]), bytes, width);
+  }
+};
+
+template <class To, class From>
+struct Convert {
+  Loop<2> loop;
+
+  void operator()() const {
+    const int64_t n = loop.size[0], out_stride = loop.stride[0][0], in_stride = loop.stride[1][0];
+    const bool dense = out_stride == sizeof(To) && in_stride == sizeof(From);
+    loop.for_each_row([&](char* const(&at)[2]) {
+      if (dense) {
+        run(at[0], sizeof(To), at[1], sizeof(From), n);  // constant strides: this call is vectorised
+      } else {
+        run(at[0], out_stride, at[1], in_stride, n);
+      }
+    });
+  }
+
+ private:
+  static inline __attribute__((always_inline)) void run(char* out, int64_t out_stride, const char* in,
+                                                        int64_t in_stride, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      const From x = *reinterpret_cast<const From*>(in + i * in_stride);
+      *reinterpret_cast<To*>(out + i * out_stride) =
+          Arithmetic<To>::store(convert<Value<To>>(Arithmetic<From>::load(x)));
+    }
+  }
+};
+
+template <class Work>
+int launch(const Call& call, const DLTensor& out, const Loop<2>& loop, size_t bytes) {
+  return call.launch(out.device.device_id, static_cast<size_t>(loop.numel) * bytes, Work{loop});
+}
+
+int launch_move(const Call& call, const DLTensor& out, const Loop<2>& loop) {
+  switch (out.dtype.bits * out.dtype.lanes) {
+    case 8:
+      return launch<Move<1>>(call, out, loop, 2);
+    case 16:
+      return launch<Move<2>>(call, out, loop, 4);
+    case 32:
+      return launch<Move<4>>(call, out, loop, 8);
+    case 64:
+      return launch<Move<8>>(call, out, loop, 16);
+    case 128:
+      return launch<Move<16>>(call, out, loop, 32);
+    default:
+      return call.unsupported(out.dtype);
+  }
+}
+
+int copy(const Call& call) {
+  const DLTensor *out, *in;
+  Loop<2> loop;
+  if (int error = call.expect(2)) return error;
+  if (int error = call.tensor(0, &out)) return error;
+  if (int error = call.tensor(1, &in)) return error;
+  if (out->dtype.lanes != 1) return call.unsupported(out->dtype);
+  if (in->dtype.lanes != 1) return call.unsupported(in->dtype);
+  const DLTensor* const tensors[2] = {out, in};
+  if (int error = make_loop(call, tensors, &loop)) return error;
+  if (loop.numel == 0) return 0;
+  if (same_dtype(out->dtype, in->dtype)) return launch_move(call, *out, loop);
+
+  const auto unsupported = [&] {
+    return host->raise("NotImplementedError", "sim: copy does not convert %s to %s", dtype_name(in->dtype).c_str(),
+                       dtype_name(out->dtype).c_str());
+  };
+  const auto convert_to = [&](auto to) {
+    const auto convert_from = [&](auto from) {
+      using To = typename decltype(to)::Type;
+      using From = typename decltype(from)::Type;
+      if constexpr (std::is_same_v<To, From>) {
+        return unsupported();  // cannot be: moved above
+      } else {
+        return launch<Convert<To, From>>(call, *out, loop, sizeof(To) + sizeof(From));
+      }
+    };
+    return dispatch(in->dtype, convert_from, unsupported);
+  };
+  return dispatch(out->dtype, convert_to, unsupported);
+}
+
+}  // namespace
+
+}  // namespace sim
+
+SIM_KERNEL(copy, sim::copy)

@@ -1,0 +1,115 @@
+// The plug-in's tables and its entry point.
+#include "hardpoint/plugin.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
+#include "config.h"
+#include "copy.h"
+#include "event.h"
+#include "fault.h"
+#include "guard.h"
+#include "host.h"
+#include "kernels.h"
+#include "memory.h"
+#include "stream.h"
+
+namespace sim {
+
+namespace {
+
+HpStatus device_count(int* count) {
+  *count = config.devices;
+  return HP_OK;
+}
+
+HpStatus properties(int device, HpProperties* properties) {
+  if (!valid_device(device)) return no_such_device(device);
+  HpProperties filled = {};
+  snprintf(filled.name, sizeof filled.name, "Hardpoint simulated accelerator");
+  filled.total_memory = config.memory;
+  filled.compute_units = static_cast<int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  filled.version_major = 1;
+  filled.struct_size = properties->struct_size;
+  memcpy(properties, &filled, std::min(filled.struct_size, sizeof filled));
+  return HP_OK;
+}
+
+const HpStreams streams = {
+    sizeof(HpStreams),           guarded<create_stream>, guarded_release<destroy_stream>,
+    guarded<synchronize_stream>, guarded<query_stream>,
+};
+
+const HpEvents events = {
+    sizeof(HpEvents),    guarded<create_event>,      guarded_release<destroy_event>, guarded<record_event>,
+    guarded<wait_event>, guarded<synchronize_event>, guarded<query_event>,           guarded<elapsed_between>,
+};
+
+const HpInfo info = {sizeof(HpInfo), guarded<properties>, guarded<memory_info>};
+
+const HpPinned pinned = {sizeof(HpPinned), guarded<allocate_pinned>, guarded_release<release_pinned>};
+
+const HpPeer peer = {sizeof(HpPeer), guarded<copy_to_peer>};
+
+const HpInterprocess interprocess = {sizeof(HpInterprocess), guarded<export_memory>, guarded<open_memory>,
+                                     guarded_release<close_memory>};
+
+const HpKernel kernels[] = {
+    {"add", __tvm_ffi_add, HP_KERNEL_STRIDED},   {"mul", __tvm_ffi_mul, HP_KERNEL_STRIDED},
+    {"relu", __tvm_ffi_relu, HP_KERNEL_STRIDED}, {"fill", __tvm_ffi_fill, HP_KERNEL_STRIDED},
+    {"copy", __tvm_ffi_copy, HP_KERNEL_STRIDED}, {"matmul", __tvm_ffi_matmul, HP_KERNEL_STRIDED},
+};
+
+const HpPlugin plugin = {
+    HP_PLUGIN_HEADER,
+    .name = "sim",
+    .device_count = device_count,
+    .allocate = guarded<allocate>,
+    .free = guarded_release<release>,
+    .copy_to_device = guarded<copy_to_device>,
+    .copy_to_host = guarded<copy_to_host>,
+    .copy_on_device = guarded<copy_on_device>,
+    .streams = &streams,
+    .events = &events,
+    .info = &info,
+    .pinned = &pinned,
+    .peer = &peer,
+    .interprocess = &interprocess,
+    .compiler = nullptr,
+    .kernels = kernels,
+    .num_kernels = std::size(kernels),
+};
+
+HpStatus open() {
+  if (HpStatus status = read_config()) return status;
+  if (HpStatus status = set_faults(getenv("HARDPOINT_SIM_FAULT"))) return status;
+  if (HpStatus status = reserve_memory()) return status;
+  open_streams();
+  watch_forks();
+  install_guard();
+  return HP_OK;
+}
+
+}  // namespace
+
+}  // namespace sim
+
+extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin** plugin) {
+  sim::host = host;
+  if (host->abi_major != HP_ABI_MAJOR)
+    return host->fail(HP_NOT_SUPPORTED, "sim was built for plug-in ABI %d, this Hardpoint has %u", HP_ABI_MAJOR,
+                      host->abi_major);
+  if (HpStatus status = sim::guarded<sim::open>()) return status;
+  *plugin = &sim::plugin;
+  return HP_OK;
+}
+
+// For tests: replaces the faults at run time. 0, or -1 with the reason in host->fail.
+extern "C" HP_EXPORT int hp_sim_set_fault(const char* specification) {
+  return sim::guarded<sim::set_faults>(specification) == HP_OK ? 0 : -1;
+}

@@ -1,0 +1,257 @@
+#include "stream.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "memory.h"
+
+namespace sim {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+std::atomic<int> num_workers{0};
+
+// How long a thread looks for news before it sleeps. Spinning threads that outnumber the cores only hinder each other.
+std::chrono::nanoseconds spin_time() {
+  static const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int workers = num_workers.load(std::memory_order_relaxed);
+  return std::chrono::nanoseconds(workers < cores ? 5000 : 500);
+}
+
+template <class Condition>
+bool spin_until(Condition condition) {
+  const Clock::time_point end = Clock::now() + spin_time();
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (condition()) return true;
+      pause_cpu();
+    }
+  } while (Clock::now() < end);
+  return false;
+}
+
+}  // namespace
+
+bool Stream::revive() {
+  if (!idle()) return false;
+  std::lock_guard<std::mutex> lock(failure_mutex_);
+  failure_.clear();
+  failed_.store(false, std::memory_order_relaxed);
+  alive_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+void Stream::note_failure(const char* operator_name, const char* what) {
+  std::lock_guard<std::mutex> lock(failure_mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return;
+  char text[512];
+  snprintf(text, sizeof text, "operator '%s' failed on sim:%d stream %d: %s", operator_name, device_, number_, what);
+  failure_ = text;
+  failed_.store(true, std::memory_order_release);
+}
+
+bool Stream::suffer(const Injected& injected, TaskKind kind, const char* operator_name) {
+  if (injected.hang != 0) hang(injected.hang);
+  if (injected.failure == 0) return false;
+  note_failure(operator_name, kind == TaskKind::copy ? "injected copy failure" : "injected kernel failure");
+  return true;
+}
+
+Stream::Slot& Stream::wait_for_slot(std::unique_lock<std::mutex>& lock) {
+  if (!ring_) start_worker();
+  if (tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) >= kSlots) {
+    ++waiters_;
+    work_done_.wait(lock, [this] { return tail_.load() - head_.load() < kSlots; });
+    --waiters_;
+  }
+  return ring_[tail_.load(std::memory_order_relaxed) % kSlots];
+}
+
+void Stream::publish() {
+  tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (worker_sleeps_) work_ready_.notify_one();
+}
+
+void Stream::start_worker() {
+  std::unique_ptr<Slot[]> ring(new Slot[kSlots]);
+  device_used.store(true, std::memory_order_relaxed);
+  num_workers.fetch_add(1, std::memory_order_relaxed);
+  // The worker leaves signals to the program's own threads. It is detached, and what it uses is never destroyed, so
+  // that the process can exit whatever the worker is doing.
+  sigset_t all, before;
+  sigfillset(&all);
+  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread worker([this] { work_for_ever(); });
+    char name[16];
+    snprintf(name, sizeof name, "sim:%d/%d", device_, number_);
+    pthread_setname_np(worker.native_handle(), name);
+    worker.detach();
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ring_ = std::move(ring);
+}
+
+void Stream::wait_for_work() {
+  const uint64_t head = head_.load(std::memory_order_relaxed);
+  const auto ready = [this, head] { return tail_.load(std::memory_order_acquire) != head; };
+  if (ready() || spin_until(ready)) return;
+  std::unique_lock<std::mutex> lock(mutex_);
+  worker_sleeps_ = true;
+  work_ready_.wait(lock, ready);
+  worker_sleeps_ = false;
+}
+
+void Stream::jitter(uint64_t ticket) const {
+  // splitmix64 of the seed, the stream and the task's number: the same delays in every run with the same seed.
+  uint64_t x =
+      config.jitter_seed + (ticket + 1) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(device_ * 4096 + number_);
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  std::this_thread::sleep_for(std::chrono::microseconds((x ^ (x >> 31)) % 201));
+}
+
+void Stream::work_for_ever() {
+  for (;;) {
+    wait_for_work();
+    const uint64_t head = head_.load(std::memory_order_relaxed);
+    Slot& slot = ring_[head % kSlots];
+    running_since_.store(now_ns(), std::memory_order_relaxed);
+    running_operator_.store(slot.operator_name, std::memory_order_relaxed);
+    if (config.jitter) jitter(head);
+    try {
+      slot.run(slot.work, suffer(slot.injected, slot.kind, slot.operator_name));
+    } catch (const std::exception& e) {
+      note_failure(slot.operator_name, e.what());
+    }
+    std::lock_guard<std::mutex> lock(mutex_);
+    head_.store(head + 1, std::memory_order_release);
+    if (waiters_ > 0) work_done_.notify_all();
+  }
+}
+
+HpStatus Stream::timed_out(uint64_t target) const {
+  const char* const name = running_operator_.load(std::memory_order_relaxed);
+  const uint64_t behind = target - head_.load(std::memory_order_relaxed) - 1;
+  return host->fail(HP_TIMEOUT,
+                    "operator '%s' has been running for %lld ms on sim:%d stream %d; %llu more tasks wait behind it",
+                    name ? name : "", static_cast<long long>((now_ns() - running_since_.load()) / 1000000), device_,
+                    number_, static_cast<unsigned long long>(behind));
+}
+
+HpStatus Stream::synchronize(uint32_t timeout_ms) {
+  const uint64_t target = tail_.load(std::memory_order_acquire);
+  const auto done = [this, target] { return head_.load(std::memory_order_acquire) >= target; };
+  if (!done() && !spin_until(done)) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++waiters_;
+    bool in_time = true;
+    if (timeout_ms == 0) {
+      work_done_.wait(lock, done);
+    } else {
+      in_time = work_done_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done);
+    }
+    --waiters_;
+    if (!in_time) return timed_out(target);
+  }
+  if (!failed_.load(std::memory_order_acquire)) return HP_OK;
+  std::lock_guard<std::mutex> lock(failure_mutex_);
+  if (!failed_.load(std::memory_order_relaxed)) return HP_OK;
+  failed_.store(false, std::memory_order_relaxed);
+  return host->fail(HP_ERROR, "%s", failure_.c_str());
+}
+
+namespace {
+
+// Never destroyed: workers run until the process is gone.
+struct DeviceStreams {
+  Stream* standard;
+  std::mutex mutex;
+  std::vector<Stream*> created, retired;
+};
+DeviceStreams* device_streams;
+
+}  // namespace
+
+void open_streams() {
+  device_streams = new DeviceStreams[static_cast<size_t>(config.devices)];
+  for (int device = 0; device < config.devices; ++device) device_streams[device].standard = new Stream(device, 0);
+}
+
+Stream* find_stream(int device, HpStream handle) {
+  if (!valid_device(device)) {
+    no_such_device(device);
+    return nullptr;
+  }
+  if (!handle) return device_streams[device].standard;
+  Stream* const stream = reinterpret_cast<Stream*>(handle);
+  if (stream->device() == device && stream->alive()) return stream;
+  host->fail(HP_INVALID_ARGUMENT,
+             stream->alive() ? "stream %p belongs to sim:%d, not to sim:%d" : "stream %p of sim:%d was destroyed",
+             static_cast<void*>(handle), stream->device(), device);
+  return nullptr;
+}
+
+HpStatus create_stream(int device, int, HpStream* handle) {
+  if (!valid_device(device)) return no_such_device(device);
+  DeviceStreams& streams = device_streams[device];
+  std::lock_guard<std::mutex> lock(streams.mutex);
+  Stream* stream = nullptr;
+  for (Stream*& candidate : streams.retired) {
+    if (!candidate->revive()) continue;
+    stream = std::exchange(candidate, streams.retired.back());
+    streams.retired.pop_back();
+    break;
+  }
+  if (!stream) {
+    stream = new Stream(device, static_cast<int>(streams.created.size()) + 1);
+    streams.created.push_back(stream);
+  }
+  *handle = reinterpret_cast<HpStream>(stream);
+  return HP_OK;
+}
+
+HpStatus destroy_stream(int device, HpStream handle) {
+  Stream* const stream = find_stream(device, handle);
+  if (!stream) return HP_INVALID_ARGUMENT;
+  if (!handle) return host->fail(HP_INVALID_ARGUMENT, "the default stream of sim:%d cannot be destroyed", device);
+  DeviceStreams& streams = device_streams[device];
+  std::lock_guard<std::mutex> lock(streams.mutex);
+  stream->retire();
+  streams.retired.push_back(stream);
+  return HP_OK;
+}
+
+HpStatus synchronize_stream(int device, HpStream handle, uint32_t timeout_ms) {
+  Stream* const stream = find_stream(device, handle);
+  return stream ? stream->synchronize(timeout_ms) : HP_INVALID_ARGUMENT;
+}
+
+HpStatus query_stream(int device, HpStream handle) {
+  const Stream* const stream = find_stream(device, handle);
+  if (!stream) return HP_INVALID_ARGUMENT;
+  return stream->idle() ? HP_OK : HP_NOT_READY;
+}
+
+}  // namespace sim

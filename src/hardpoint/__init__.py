@@ -1,0 +1,47 @@
+"""Hardpoint: mount any accelerator on PyTorch and PaddlePaddle with one plug-in.
+
+Importing this package asks for a device: the one that ``HARDPOINT_DEVICE`` names, else the vendor's plug-in that is
+installed, else the simulated accelerator ``sim``. It is mounted on torch at once if torch is imported already, else when
+torch is.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+
+from hardpoint._runtime import (
+    PluginError,
+    counters,
+    devices,
+    mounted,
+    reset_counters,
+    set_timeout,
+    timeout,
+)
+from hardpoint.kernels import kernel
+
+__version__ = "0.1.0"
+__all__ = [
+    "PluginError",
+    "counters",
+    "devices",
+    "kernel",
+    "mounted",
+    "reset_counters",
+    "set_timeout",
+    "timeout",
+]
+
+
+def _mount_on_loaded_frameworks() -> None:
+    torch = _sys.modules.get("torch")
+    # While torch itself is being imported, its own autoload step calls us at the end.
+    if torch is not None and hasattr(torch, "_import_device_backends") and not getattr(
+        getattr(torch, "__spec__", None), "_initializing", False
+    ):
+        import hardpoint.torch
+
+        hardpoint.torch.mount()
+
+
+_mount_on_loaded_frameworks()

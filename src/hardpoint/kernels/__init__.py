@@ -1,0 +1,63 @@
+"""Kernels written in Python: put one in place of a device's own, at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import tvm_ffi
+
+from hardpoint._runtime import _core, mounted
+
+KernelFunction = Callable[..., Any]
+
+
+class Override:
+    """A Python kernel in place of a device's. Use as a context manager, or call :meth:`remove`."""
+
+    def __init__(self, device: str, name: str, function: KernelFunction, strided: bool) -> None:
+        self.device = device
+        self.name = name
+        self.function = function
+        self._handle = tvm_ffi.convert(function)
+        flags = _core.KERNEL_STRIDED if strided else 0
+        self._token: int | None = _core.override_kernel(device, name, self._handle.__chandle__(), flags)
+
+    def remove(self) -> None:
+        """Take the kernel away again; the one below it serves the operator. Doing it twice is harmless."""
+        if self._token is not None:
+            _core.remove_override(self.device, self._token)
+            self._token = None
+
+    def __enter__(self) -> Override:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def kernel(name: str, *, device: str | None = None, strided: bool = False) -> Callable[[KernelFunction], Override]:
+    """Serve the standard operator ``name`` with a Python function: outputs first, then inputs, then attributes.
+
+    The function gets TVM-FFI tensors. It may raise ``NotImplementedError`` for a call that it does not take, before it
+    wrote anything: the next tier takes it. Without ``strided=True`` tensors arrive contiguous.
+    """
+
+    def register(function: KernelFunction) -> Override:
+        if isinstance(function, Override):
+            function = function.function
+        target = device
+        if target is None:
+            names = mounted()
+            if len(names) != 1:
+                raise ValueError(f"which device? mounted: {', '.join(names) or 'none'}; say kernel(name, device=...)")
+            target = names[0]
+        return Override(target, name, function, strided)
+
+    return register

@@ -1,0 +1,13 @@
+"""Matrix products."""
+
+from hardpoint.ops import Op
+
+OPS = (
+    Op(
+        "matmul",
+        "matmul",
+        ("self", "mat2"),
+        "out = self @ mat2, two matrices or two batches of matrices",
+        {"mm": (), "bmm": ()},
+    ),
+)

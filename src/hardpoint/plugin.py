@@ -1,0 +1,237 @@
+"""A plug-in written in Python: derive from :class:`Plugin`, no compiler needed.
+
+The class is turned into the C table of ``hardpoint/plugin.h``, so that everything else in Hardpoint sees no difference.
+Methods take and give plain integers for addresses and handles; an exception becomes a status code with its message.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from collections.abc import Callable
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, ClassVar
+
+from hardpoint._runtime import ABI, PluginError, _core
+
+ALIGNMENT = 64
+
+
+class Status(enum.IntEnum):
+    """The status codes of the contract."""
+
+    OK = 0
+    ERROR = 1
+    INVALID_ARGUMENT = 2
+    OUT_OF_MEMORY = 3
+    NOT_SUPPORTED = 4
+    NOT_READY = 5
+    TIMEOUT = 6
+    DEVICE_LOST = 7
+
+
+class DeviceError(RuntimeError):
+    """Raise it from a plug-in's method to return a status of your choice."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _Host(Structure):
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("abi_major", c_uint32),
+        ("abi_minor", c_uint32),
+        ("log", CFUNCTYPE(None, c_int, c_char_p)),
+        ("fail", CFUNCTYPE(c_int, c_int, c_char_p, c_char_p)),
+    )
+
+
+class _Properties(Structure):
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("name", ctypes.c_char * 128),
+        ("total_memory", c_uint64),
+        ("compute_units", ctypes.c_int32),
+        ("version_major", ctypes.c_int32),
+        ("version_minor", ctypes.c_int32),
+    )
+
+
+class _In:
+    """Types of a slot's parameters; the last `outputs` of them are pointers that the method's results are stored to."""
+
+    def __init__(self, *types: Any, outputs: int = 0) -> None:
+        self.types = types
+        self.outputs = outputs
+        self.prototype = CFUNCTYPE(c_int, *types)
+
+
+_PTR, _STREAM, _EVENT, _OUT = c_void_p, c_void_p, c_void_p, POINTER(c_void_p)
+
+#: Slot by slot, in the order of plugin.h. tests/test_python_plugin.py compares the layout with the compiled header.
+_REQUIRED = {
+    "device_count": _In(POINTER(c_int), outputs=1),
+    "allocate": _In(c_int, c_size_t, _OUT, outputs=1),
+    "free": _In(c_int, _PTR),
+    "copy_to_device": _In(c_int, _PTR, _PTR, c_size_t, _STREAM),
+    "copy_to_host": _In(c_int, _PTR, _PTR, c_size_t, _STREAM),
+    "copy_on_device": _In(c_int, _PTR, _PTR, c_size_t, _STREAM),
+}
+_EXTENSIONS: dict[str, dict[str, _In]] = {
+    "streams": {
+        "create_stream": _In(c_int, c_int, _OUT, outputs=1),
+        "destroy_stream": _In(c_int, _STREAM),
+        "synchronize_stream": _In(c_int, _STREAM, c_uint32),
+        "query_stream": _In(c_int, _STREAM),
+    },
+    "events": {
+        "create_event": _In(c_int, c_int, _OUT, outputs=1),
+        "destroy_event": _In(c_int, _EVENT),
+        "record_event": _In(c_int, _EVENT, _STREAM),
+        "wait_event": _In(c_int, _EVENT, _STREAM),
+        "synchronize_event": _In(c_int, _EVENT, c_uint32),
+        "query_event": _In(c_int, _EVENT),
+        "elapsed": _In(c_int, _EVENT, _EVENT, POINTER(c_double), outputs=1),
+    },
+    "info": {
+        "properties": _In(c_int, POINTER(_Properties)),
+        "memory": _In(c_int, POINTER(c_uint64), POINTER(c_uint64), outputs=2),
+    },
+    "pinned": {
+        "allocate_pinned": _In(c_size_t, _OUT, outputs=1),
+        "free_pinned": _In(_PTR),
+    },
+    "peer": {
+        "copy_peer": _In(c_int, _PTR, c_int, _PTR, c_size_t, _STREAM),
+    },
+}
+_QUERIES = ("query_stream", "query_event")
+
+
+def _table(slots: dict[str, _In], head: tuple[tuple[str, Any], ...], tail: tuple[tuple[str, Any], ...] = ()) -> Any:
+    fields = (("struct_size", c_size_t), *head, *((name, slot.prototype) for name, slot in slots.items()), *tail)
+    return type("Table", (Structure,), {"_fields_": fields})
+
+
+_EXTENSION_TABLES = {name: _table(slots, ()) for name, slots in _EXTENSIONS.items()}
+_PluginTable = _table(
+    _REQUIRED,
+    (("abi_major", c_uint32), ("abi_minor", c_uint32), ("name", c_char_p)),
+    (
+        *((name, c_void_p) for name in (*_EXTENSIONS, "interprocess", "compiler", "kernels")),
+        ("num_kernels", c_size_t),
+    ),
+)
+
+
+def kernel(name: str, *, strided: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Mark a method as the kernel of a standard operator: outputs first, then inputs, then attributes."""
+
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        function._hardpoint_kernel = (name, strided)  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+class Plugin:
+    """Base class of a Python plug-in.
+
+    Required: ``name``, and the methods ``device_count() -> int``, ``allocate(device, bytes) -> address``,
+    ``free(device, address)``, ``copy_to_device``, ``copy_to_host`` and ``copy_on_device``, each
+    ``(device, dst, src, bytes, stream)``. Optional: the methods of an extension, all of the ones it requires; they are
+    named in docs/abi.md. Kernels are methods marked with :func:`kernel`.
+    """
+
+    name: ClassVar[str] = ""
+    #: Declared so that a plug-in, or a test, can pretend to be built for another ABI.
+    abi: ClassVar[tuple[int, int]] = ABI
+    #: Plug-ins live until the process ends, and so must their callbacks.
+    _alive: ClassVar[list[Any]] = []
+
+    def properties(self, device: int) -> dict[str, Any]:
+        """``name``, ``total_memory``, ``compute_units``, ``version_major``, ``version_minor``; what is missing is zero."""
+        return {"name": f"{self.name}:{device}"}
+
+    def _callback(self, name: str, slot: _In, fail: Callable[[int, bytes, bytes], int]) -> Any:
+        method = getattr(self, name)
+
+        def call(*args: Any) -> int:
+            try:
+                inputs = args[: len(args) - slot.outputs]
+                if name == "properties":
+                    for key, value in method(inputs[0]).items():
+                        setattr(inputs[1].contents, key, value.encode()[:127] if key == "name" else value)
+                    return Status.OK
+                # ctypes gives None for a null pointer or handle; plug-ins see 0.
+                result = method(*(0 if a is None else a for a in inputs))
+                if name in _QUERIES:
+                    return Status.OK if result is None or result else Status.NOT_READY
+                results = result if slot.outputs > 1 else (result,)
+                for target, value in zip(args[len(args) - slot.outputs :], results, strict=False):
+                    target[0] = value
+                return Status.OK
+            except DeviceError as error:
+                return fail(error.status, b"%s", str(error).encode())
+            except MemoryError as error:
+                return fail(Status.OUT_OF_MEMORY, b"%s", (str(error) or "out of memory").encode())
+            except NotImplementedError as error:
+                return fail(Status.NOT_SUPPORTED, b"%s", str(error).encode())
+            except BaseException as error:
+                return fail(Status.ERROR, b"%s", f"{type(error).__name__}: {error}".encode())
+
+        return slot.prototype(call)
+
+    def _provided(self, slots: dict[str, _In]) -> list[str]:
+        return [n for n in slots if callable(getattr(self, n, None)) and getattr(type(self), n) is not getattr(Plugin, n, 0)]
+
+    def _fill(self, host: _Host) -> Any:
+        fail = host.fail
+        table = _PluginTable()
+        table.struct_size = ctypes.sizeof(table)
+        table.abi_major, table.abi_minor = self.abi
+        table.name = self.name.encode()
+        for name in self._provided(_REQUIRED):
+            setattr(table, name, self._callback(name, _REQUIRED[name], fail))
+        for extension, slots in _EXTENSIONS.items():
+            provided = self._provided(slots)
+            if not provided:
+                continue
+            part = _EXTENSION_TABLES[extension]()
+            part.struct_size = ctypes.sizeof(part)
+            for name in provided:
+                setattr(part, name, self._callback(name, slots[name], fail))
+            self._alive.append(part)
+            setattr(table, extension, ctypes.addressof(part))
+        self._alive.append(table)
+        return table
+
+    def _adopt(self, origin: str) -> Any:
+        """The core's plug-in object for this instance."""
+        if not self.name:
+            raise PluginError(f"{origin}: class {type(self).__name__} has no name: set `name = \"mychip\"`")
+
+        @CFUNCTYPE(c_int, POINTER(_Host), POINTER(c_void_p))
+        def init(host: Any, result: Any) -> int:
+            try:
+                result[0] = ctypes.addressof(self._fill(host.contents))
+            except Exception as error:
+                return host.contents.fail(Status.ERROR, b"%s", f"{type(error).__name__}: {error}".encode())
+            return Status.OK
+
+        self._alive.append(init)
+        plugin = _core.adopt(ctypes.cast(init, c_void_p).value, origin)
+        plugin.python = self
+        return plugin
+
+    def _kernels(self) -> list[tuple[str, bool, Callable[..., Any]]]:
+        """Kernel name, whether it takes any strides, and the bound method."""
+        found = []
+        for attribute in dir(type(self)):
+            function = getattr(type(self), attribute)
+            if hasattr(function, "_hardpoint_kernel"):
+                name, strided = function._hardpoint_kernel
+                found.append((name, strided, getattr(self, attribute)))
+        return found

@@ -1,0 +1,75 @@
+"""PyTorch on the mounted plug-in: mounting, and the Python face of the adapter."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from hardpoint._runtime import PluginError, _core
+from hardpoint.kernels import Override
+
+_lock = threading.Lock()
+_mounted: str | None = None
+
+
+def device_name() -> str | None:
+    """The name of the device that is mounted on torch, or None."""
+    return _mounted
+
+
+def mount(plugin: Any = None) -> str:
+    """Mount a plug-in (the chosen one, if none is given) on torch's PrivateUse1 and return the device's name.
+
+    torch has one such slot in a process: mounting the same device again does nothing, another one is an error.
+    """
+    global _mounted
+    from hardpoint import plugins
+    from hardpoint.torch import _adapter
+
+    with _lock:
+        if _mounted is not None:
+            if plugin is None or plugin.name == _mounted:
+                return _mounted
+            raise PluginError(f"'{_mounted}' is mounted on torch already, and torch has room for one: not '{plugin.name}'")
+        plugin = plugin if plugin is not None else plugins.choose()
+        _check_name(plugin.name)
+        # Everything that can be refused is refused before torch is told anything.
+        adapter = _adapter.load()
+        if plugin.name not in _core.mounted():
+            _core.mount(plugin)
+        python = getattr(plugin, "python", None)
+        if python is not None:
+            python.overrides = [Override(plugin.name, n, function, strided) for n, strided, function in python._kernels()]
+        adapter.attach(plugin.name)
+        _expose(plugin.name, adapter)
+        _mounted = plugin.name
+        return plugin.name
+
+
+def _check_name(name: str) -> None:
+    import torch
+
+    taken = None
+    try:
+        torch.device(name)
+        taken = "is a device type of torch itself"
+    except RuntimeError:
+        if hasattr(torch, name):
+            taken = f"would hide torch.{name}"
+        elif hasattr(torch.Tensor, name) or hasattr(torch.nn.Module, name):
+            taken = f"would hide Tensor.{name} or Module.{name}"
+    if taken:
+        raise PluginError(f"device name '{name}' cannot be used with torch: it {taken}; give the plug-in another name")
+
+
+def _expose(name: str, adapter: Any) -> None:
+    import torch
+
+    from hardpoint.torch import _device_module, sharing
+
+    torch.utils.rename_privateuse1_backend(name)
+    torch._register_device_module(name, _device_module.make(name, adapter))
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
+    sharing.register(name, adapter)

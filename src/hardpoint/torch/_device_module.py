@@ -1,0 +1,312 @@
+"""The module ``torch.<device>``: what programs written for ``torch.cuda`` look for, under the device's own name."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+
+class DeviceProperties(NamedTuple):
+    """What a plug-in tells about one of its devices."""
+
+    name: str
+    total_memory: int
+    compute_units: int
+    major: int
+    minor: int
+
+
+def make(name: str, adapter: Any) -> types.ModuleType:
+    """Build ``torch.<name>`` on top of the compiled adapter."""
+    module = types.ModuleType(f"torch.{name}", f"The device '{name}', mounted by Hardpoint.")
+    for part in (_DeviceFunctions, _MemoryFunctions, _RandomFunctions, _AutocastFunctions):
+        instance = part(name, adapter)
+        for attribute in dir(instance):
+            if not attribute.startswith("__") and attribute not in ("device_name", "adapter", "index"):
+                setattr(module, attribute, getattr(instance, attribute))
+    sys.modules[module.__name__] = module
+    return module
+
+
+class _Functions:
+    def __init__(self, name: str, adapter: Any) -> None:
+        self.device_name = name
+        self.adapter = adapter
+
+    def index(self, device: Any = None) -> int:
+        """The index that a device argument of any usual form means."""
+        if device is None:
+            return int(self.adapter.current_device())
+        if isinstance(device, int):
+            return device if device >= 0 else int(self.adapter.current_device())
+        parsed = torch.device(device)
+        if parsed.type != self.device_name:
+            raise ValueError(f"expected a {self.device_name} device, got {device}")
+        return int(self.adapter.current_device()) if parsed.index is None else parsed.index
+
+
+class _DeviceFunctions(_Functions):
+    def __init__(self, name: str, adapter: Any) -> None:
+        super().__init__(name, adapter)
+        functions = self
+
+        class Stream(torch.Stream):
+            """A queue of work on the device; use it as a context manager or with ``torch.<device>.stream``."""
+
+            def __new__(cls, device: Any = None, priority: int = 0, **ids: Any) -> Any:
+                if ids:
+                    return super().__new__(cls, **ids)
+                return super().__new__(cls, torch.device(name, functions.index(device)), priority=priority)
+
+        class Event(torch.Event):
+            """A point in a stream's work."""
+
+            def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
+                return super().__new__(cls, name, enable_timing=enable_timing, blocking=blocking)
+
+        class device:  # noqa: N801: named as in torch.cuda
+            """Context manager that changes the current device."""
+
+            def __init__(self, device: Any) -> None:
+                self.target = functions.index(device)
+                self.previous = -1
+
+            def __enter__(self) -> None:
+                self.previous = functions.current_device()
+                functions.set_device(self.target)
+
+            def __exit__(self, *_: object) -> None:
+                functions.set_device(self.previous)
+
+        class device_of(device):  # noqa: N801
+            """Context manager that changes the current device to a tensor's; no effect for other tensors."""
+
+            def __init__(self, tensor: torch.Tensor) -> None:
+                own = tensor.device.type == name
+                super().__init__(tensor.device.index if own else functions.current_device())
+
+        self.Stream, self.Event, self.device, self.device_of = Stream, Event, device, device_of
+
+    def init(self) -> None:
+        """Initialise the device now instead of at first use."""
+        self._lazy_init()
+
+    def _lazy_init(self) -> None:
+        self.adapter.init()
+
+    def is_initialized(self) -> bool:
+        """Whether the device can be used in this process."""
+        return not self._is_in_bad_fork()
+
+    def _is_in_bad_fork(self) -> bool:
+        return bool(self.adapter.in_bad_fork())
+
+    def is_available(self) -> bool:
+        """Whether there is a device."""
+        return self.device_count() > 0
+
+    def device_count(self) -> int:
+        """The number of devices."""
+        return int(self.adapter.device_count())
+
+    def current_device(self) -> int:
+        """The index of this thread's current device."""
+        return int(self.adapter.current_device())
+
+    def set_device(self, device: Any) -> None:
+        """Change this thread's current device."""
+        self.adapter.set_device(self.index(device))
+
+    def _exchange_device(self, index: int) -> int:
+        previous = self.current_device()
+        if index >= 0:
+            self.set_device(index)
+        return previous
+
+    def _maybe_exchange_device(self, index: int) -> int:
+        return self._exchange_device(index)
+
+    def synchronize(self, device: Any = None) -> None:
+        """Wait until all work on a device is done."""
+        self.adapter.synchronize(self.index(device))
+
+    def get_device_properties(self, device: Any = None) -> DeviceProperties:
+        """Name, memory and compute units."""
+        return DeviceProperties(**self.adapter.properties(self.index(device)))
+
+    def get_device_name(self, device: Any = None) -> str:
+        """The device's own name."""
+        return self.get_device_properties(device).name
+
+    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
+        """The version that the plug-in reports for a device."""
+        properties = self.get_device_properties(device)
+        return properties.major, properties.minor
+
+    def can_device_access_peer(self, device: Any, peer: Any) -> bool:
+        """Whether the two devices can copy to each other without going through the host."""
+        return self.index(device) != self.index(peer) and "peer" in self.adapter.extensions()
+
+    def current_stream(self, device: Any = None) -> torch.Stream:
+        """This thread's current stream on a device."""
+        with self.device(self.index(device)):
+            return torch.accelerator.current_stream()
+
+    def default_stream(self, device: Any = None) -> torch.Stream:
+        """The device's default stream."""
+        made: torch.Stream = self.Stream(
+            stream_id=0, device_index=self.index(device), device_type=self._device_type_number()
+        )
+        return made
+
+    def _device_type_number(self) -> int:
+        return int(torch._C._autograd.DeviceType.PrivateUse1)
+
+    def set_stream(self, stream: torch.Stream) -> None:
+        """Make a stream this thread's current one on its device."""
+        torch.accelerator.set_stream(stream)
+
+    @contextlib.contextmanager
+    def stream(self, stream: torch.Stream | None) -> Iterator[None]:
+        """Run a block of code on a stream."""
+        if stream is None:
+            yield
+            return
+        with stream:
+            yield
+
+
+class _MemoryFunctions(_Functions):
+    def empty_cache(self) -> None:
+        """Give cached memory that is not in use back to the device."""
+        for index in range(self.adapter.device_count()):
+            self.adapter.empty_cache(index)
+
+    def memory_stats(self, device: Any = None) -> dict[str, Any]:
+        """The allocator's statistics, with the keys of ``torch.cuda.memory_stats``."""
+        stats: dict[str, Any] = torch.accelerator.memory_stats(self.index(device))
+        return stats
+
+    def memory_allocated(self, device: Any = None) -> int:
+        """Bytes in use by tensors."""
+        return int(torch.accelerator.memory_allocated(self.index(device)))
+
+    def max_memory_allocated(self, device: Any = None) -> int:
+        """The most bytes in use by tensors since the start or the last reset."""
+        return int(torch.accelerator.max_memory_allocated(self.index(device)))
+
+    def memory_reserved(self, device: Any = None) -> int:
+        """Bytes that the allocator holds, in use or cached."""
+        return int(torch.accelerator.memory_reserved(self.index(device)))
+
+    def max_memory_reserved(self, device: Any = None) -> int:
+        """The most bytes that the allocator held since the start or the last reset."""
+        return int(torch.accelerator.max_memory_reserved(self.index(device)))
+
+    def reset_peak_memory_stats(self, device: Any = None) -> None:
+        """Start counting peaks anew."""
+        torch.accelerator.reset_peak_memory_stats(self.index(device))
+
+    def reset_accumulated_memory_stats(self, device: Any = None) -> None:
+        """Start counting sums anew."""
+        torch.accelerator.reset_accumulated_memory_stats(self.index(device))
+
+    def mem_get_info(self, device: Any = None) -> tuple[int, int]:
+        """Free and total bytes of a device, as its plug-in tells."""
+        free, total = self.adapter.memory_info(self.index(device))
+        return free, total
+
+    def memory_snapshot(self) -> list[dict[str, Any]]:
+        """Every segment that the allocators hold, with its blocks."""
+        return [segment for i in range(self.adapter.device_count()) for segment in self.adapter.snapshot(i)]
+
+    def set_per_process_memory_fraction(self, fraction: float, device: Any = None) -> None:
+        """Limit this process to a share of a device's memory."""
+        if not 0 < fraction <= 1:
+            raise ValueError(f"the fraction must be above 0 and at most 1, got {fraction}")
+        self.adapter.set_memory_fraction(fraction, self.index(device))
+
+
+class _RandomFunctions(_Functions):
+    def __init__(self, name: str, adapter: Any) -> None:
+        super().__init__(name, adapter)
+        self.default_generators = tuple(adapter.default_generator(i) for i in range(adapter.device_count()))
+
+    def manual_seed(self, seed: int) -> None:
+        """Seed the current device's generator."""
+        self.default_generators[self.adapter.current_device()].manual_seed(int(seed))
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Seed every device's generator; ``torch.manual_seed`` calls this."""
+        for generator in self.default_generators:
+            generator.manual_seed(int(seed))
+
+    def seed(self) -> None:
+        """Seed the current device's generator with a random number."""
+        self.default_generators[self.adapter.current_device()].seed()
+
+    def seed_all(self) -> None:
+        """Seed every device's generator with one random number."""
+        self.manual_seed_all(self.default_generators[0].seed())
+
+    def initial_seed(self) -> int:
+        """The seed of the current device's generator."""
+        return int(self.default_generators[self.adapter.current_device()].initial_seed())
+
+    def get_rng_state(self, device: Any = None) -> torch.Tensor:
+        """The state of a device's generator, as a CPU tensor."""
+        state: torch.Tensor = self.default_generators[self.index(device)].get_state()
+        return state
+
+    def set_rng_state(self, new_state: torch.Tensor, device: Any = None) -> None:
+        """Put a generator's state back."""
+        self.default_generators[self.index(device)].set_state(new_state)
+
+    def get_rng_state_all(self) -> list[torch.Tensor]:
+        """The states of all devices' generators."""
+        return [self.get_rng_state(i) for i in range(len(self.default_generators))]
+
+    def set_rng_state_all(self, new_states: Iterable[torch.Tensor]) -> None:
+        """Put the states of all generators back."""
+        for i, state in enumerate(new_states):
+            self.set_rng_state(state, i)
+
+
+class _AutocastFunctions(_Functions):
+    def __init__(self, name: str, adapter: Any) -> None:
+        super().__init__(name, adapter)
+        self.amp = types.SimpleNamespace(
+            autocast=lambda *a, **k: torch.autocast(name, *a, **k),
+            GradScaler=lambda *a, **k: torch.amp.GradScaler(name, *a, **k),
+        )
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        """The dtypes that autocast may lower to."""
+        return [torch.float16, torch.bfloat16]
+
+    def is_autocast_enabled(self) -> bool:
+        """Whether autocast is on for this device."""
+        return torch.is_autocast_enabled(self.device_name)
+
+    def set_autocast_enabled(self, enabled: bool) -> None:
+        """Switch autocast for this device."""
+        torch.set_autocast_enabled(self.device_name, enabled)
+
+    def get_autocast_dtype(self) -> torch.dtype:
+        """The dtype that autocast lowers to."""
+        return torch.get_autocast_dtype(self.device_name)
+
+    def set_autocast_dtype(self, dtype: torch.dtype) -> None:
+        """Choose the dtype that autocast lowers to, one of ``get_amp_supported_dtype()``."""
+        if dtype not in self.get_amp_supported_dtype():
+            raise ValueError(f"autocast on {self.device_name} lowers to float16 or bfloat16, not {dtype}")
+        torch.set_autocast_dtype(self.device_name, dtype)
+
+    def is_bf16_supported(self) -> bool:
+        """Whether bfloat16 tensors can be used."""
+        return True

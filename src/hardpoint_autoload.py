@@ -1,0 +1,31 @@
+"""What runs inside ``import torch`` (entry point ``torch.backends``), outside of the package on purpose.
+
+Importing ``hardpoint`` mounts a device; a program that did not ask for one must not get one. So this module looks first
+whether somebody asked, and imports the package only then.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+
+def torch_backend() -> None:
+    """Mount the chosen device on torch, if one is chosen. Never raises: ``import torch`` must go on."""
+    try:
+        if not _asked():
+            return
+        import hardpoint.torch
+
+        hardpoint.torch.mount()
+    except Exception as error:
+        warnings.warn(f"hardpoint: no device was mounted: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _asked() -> bool:
+    if "hardpoint" in sys.modules or os.environ.get("HARDPOINT_DEVICE") or os.environ.get("HARDPOINT_PLUGIN_PATH"):
+        return True
+    from importlib.metadata import entry_points
+
+    return any(e.dist is None or e.dist.name != "hardpoint" for e in entry_points(group="hardpoint.plugins"))
