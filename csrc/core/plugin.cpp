@@ -7,6 +7,8 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <unordered_map>
 
 #include "allocator.h"
 #include "error.h"
@@ -55,23 +57,45 @@ HpStream host_current_stream(int device) {
   return runtime != nullptr ? current_stream(runtime->device(device)).handle() : nullptr;
 }
 
+// Scratch memory in use: kernels know addresses, the allocator wants blocks.
+struct Scratch {
+  std::mutex mutex;
+  std::unordered_map<void*, Block*> blocks;
+};
+Scratch& scratch() {
+  static auto* table = new Scratch;
+  return *table;
+}
+
 HpStatus host_scratch_allocate(int device, size_t bytes, void** ptr) {
+  *ptr = nullptr;
+  if (bytes == 0) return HP_OK;
   try {
     Runtime* runtime = launching_runtime();
     if (runtime == nullptr) return host_fail(HP_ERROR, "scratch memory is for kernels, while they are called");
     Device& d = runtime->device(device);
-    *ptr = CachingAllocator::address(d.allocator().allocate(bytes, current_stream(d)));
+    Block* block = d.allocator().allocate(bytes, current_stream(d));
+    *ptr = CachingAllocator::address(block);
+    std::lock_guard<std::mutex> lock(scratch().mutex);
+    scratch().blocks[*ptr] = block;
     return HP_OK;
   } catch (const Error& e) {
     return host_fail(e.status, "%s", e.what());
+  } catch (const std::exception& e) {
+    return host_fail(HP_ERROR, "%s", e.what());
   }
 }
 
-void host_scratch_free(int device, void* ptr) {
-  Runtime* runtime = launching_runtime();
-  if (runtime == nullptr || ptr == nullptr) return;
-  CachingAllocator& allocator = runtime->device(device).allocator();
-  if (Block* block = allocator.find(ptr)) allocator.free(block);
+void host_scratch_free(int, void* ptr) {
+  Block* block = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(scratch().mutex);
+    auto found = scratch().blocks.find(ptr);
+    if (found == scratch().blocks.end()) return;
+    block = found->second;
+    scratch().blocks.erase(found);
+  }
+  CachingAllocator::release(block);
 }
 
 // Copies the part of a table that the plug-in provides over a zeroed one.

@@ -165,7 +165,7 @@ Stream& Device::new_stream(int priority) {
   if (id == kMaxStreams) {
     lock.unlock();
     if (handle != nullptr) plugin.streams.destroy(index, handle);
-    return pool_stream(priority);
+    return stream(1 + next_pool_[pool_of(priority)]++ % (kMaxStreams - 1));
   }
   auto* made = new Stream(*this, id, priority, handle);
   streams_[id].store(made, std::memory_order_release);

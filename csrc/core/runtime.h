@@ -106,7 +106,7 @@ class Device {
   void copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream);
 
   static constexpr int kPoolSize = 32;
-  static constexpr int kMaxStreams = 1024;  // new_stream shares the pool's beyond that
+  static constexpr int kMaxStreams = 1024;  // beyond that, new_stream shares existing ones
 
  private:
   friend class Runtime;

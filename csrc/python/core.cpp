@@ -60,8 +60,9 @@ PYBIND11_MODULE(_core, m) {
       .def_readonly("device_count", &hp::Plugin::device_count)
       .def_readonly("abi_minor", &hp::Plugin::abi_minor)
       .def_property_readonly("extensions", &hp::Plugin::extensions)
-      .def("has_kernel",
-           [](const hp::Plugin& plugin, const std::string& name) { return plugin.find_kernel(name).function != nullptr; });
+      .def("has_kernel", [](const hp::Plugin& plugin, const std::string& name) {
+        return plugin.find_kernel(name).function != nullptr;
+      });
   m.def(
       "load", [](const std::string& path) { return std::const_pointer_cast<hp::Plugin>(hp::Plugin::load(path)); },
       "Open and validate a plug-in's shared library.");

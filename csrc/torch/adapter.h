@@ -28,8 +28,8 @@ inline Device& device_at(c10::DeviceIndex index) {
 inline Device& device_holding(const at::Tensor& tensor) { return device_at(tensor.device().index()); }
 
 inline c10::Stream to_torch(const Stream& stream) {
-  return c10::Stream(c10::Stream::UNSAFE,
-                     c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(stream.device.index)), stream.id);
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(stream.device.index)),
+                     stream.id);
 }
 inline Stream& from_torch(const c10::Stream& stream) { return device_at(stream.device_index()).stream(stream.id()); }
 

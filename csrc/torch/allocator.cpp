@@ -50,7 +50,9 @@ class DeviceMemory final : public c10::DeviceAllocator {
 
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override {
     if (ptr.get() == nullptr || ptr.get_deleter() != &release_block) return;  // foreign memory is not ours to reuse
-    device_at(ptr.device().index()).allocator().record_stream(static_cast<Block*>(ptr.get_context()), from_torch(stream));
+    device_at(ptr.device().index())
+        .allocator()
+        .record_stream(static_cast<Block*>(ptr.get_context()), from_torch(stream));
   }
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {

@@ -12,7 +12,8 @@ namespace at::autocast {
 
 namespace {
 Tensor refuse_binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
-  TORCH_CHECK(false, "binary_cross_entropy is unsafe under autocast: its input is often the rounded output of a sigmoid. ",
+  TORCH_CHECK(false,
+              "binary_cross_entropy is unsafe under autocast: its input is often the rounded output of a sigmoid. ",
               "Use binary_cross_entropy_with_logits (torch.nn.BCEWithLogitsLoss), or leave autocast for this call.");
 }
 }  // namespace

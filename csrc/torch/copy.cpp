@@ -4,9 +4,9 @@
 // device by the plug-in's `copy` kernel where it has one, else on the host.
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/native/Resize.h>
 
 #include "adapter.h"
 #include "kernel_call.h"
@@ -132,7 +132,8 @@ void copy_on_device(const Tensor& dst, const Tensor& src) {
   Device& device = device_holding(dst);
   if (same_layout(dst, src)) {
     if (dst.const_data_ptr() == src.const_data_ptr()) return;
-    device.copy_on_device(dst.data_ptr(), src.const_data_ptr(), dst.numel() * dst.element_size(), current_stream(device));
+    device.copy_on_device(dst.data_ptr(), src.const_data_ptr(), dst.numel() * dst.element_size(),
+                          current_stream(device));
     return;
   }
   if (copy_by_kernel(dst, src)) return;
@@ -208,11 +209,12 @@ Tensor queue_copy_to_cpu(const Tensor& tensor) {
     if (copy_by_kernel(dense, source)) source = dense;
   }
   const size_t bytes = span_bytes(source);
-  const Tensor buffer =
-      at::detail::empty_cpu({static_cast<int64_t>(bytes / source.element_size())}, source.scalar_type(), false, std::nullopt);
+  const Tensor buffer = at::detail::empty_cpu({static_cast<int64_t>(bytes / source.element_size())},
+                                              source.scalar_type(), false, std::nullopt);
   device.copy_to_host(buffer.data_ptr(), source.const_data_ptr(), bytes, current_stream(device));
-  Tensor cpu = bytes == 0 ? Tensor(at::detail::empty_strided_cpu(source.sizes(), source.strides(), source.scalar_type()))
-                          : buffer.as_strided(source.sizes(), source.strides(), 0);
+  Tensor cpu = bytes == 0
+                   ? Tensor(at::detail::empty_strided_cpu(source.sizes(), source.strides(), source.scalar_type()))
+                   : buffer.as_strided(source.sizes(), source.strides(), 0);
   cpu._set_conj(tensor.is_conj());
   cpu._set_neg(tensor.is_neg());
   return cpu;
@@ -256,11 +258,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 // Copying resolves the lazy bits itself. Without these, torch would clone first, and the clone is a copy again.
-TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
-  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
-}
-TORCH_LIBRARY_IMPL(aten, Negative, m) {
-  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
-}
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 
 }  // namespace hp::torch_adapter

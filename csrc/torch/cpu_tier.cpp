@@ -205,7 +205,8 @@ class Call {
       } else if (type->isSubtypeOf(c10::OptionalType::create(c10::GeneratorType::get()))) {
         takes_generator = true;
         const auto given = value.isNone() ? std::nullopt : std::make_optional(value.toGenerator());
-        cpu.emplace_back(at::detail::createCPUGenerator(draw_seed(given, static_cast<c10::DeviceIndex>(device_->index))));
+        cpu.emplace_back(
+            at::detail::createCPUGenerator(draw_seed(given, static_cast<c10::DeviceIndex>(device_->index))));
       } else {
         cpu.push_back(value);
       }
@@ -299,17 +300,20 @@ Operator& operator_of(const c10::OperatorHandle& handle) {
 
 void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator& op = operator_of(handle);
-  TORCH_CHECK_NOT_IMPLEMENTED(handle.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
-                                  handle.hasKernelForAnyDispatchKey(c10::DispatchKeySet(
-                                      {c10::DispatchKey::CompositeExplicitAutograd,
-                                       c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
-                                       c10::DispatchKey::CompositeImplicitAutograd})),
-                              op.name, " has neither a kernel for ", runtime().name(), " nor one for the CPU: register one for ",
-                              "PrivateUse1 or CPU (torch.library.impl), or use another operator");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      handle.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+          handle.hasKernelForAnyDispatchKey(c10::DispatchKeySet(
+              {c10::DispatchKey::CompositeExplicitAutograd, c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
+               c10::DispatchKey::CompositeImplicitAutograd})),
+      op.name, " has neither a kernel for ", runtime().name(), " nor one for the CPU: register one for ",
+      "PrivateUse1 or CPU (torch.library.impl), or use another operator");
   op.count(Tier::kCpu);
   if (!op.warned.exchange(true)) {
-    TORCH_WARN(op.name, " runs on the CPU: ", runtime().name(), " has no kernel for it. This is said once for each operator; ",
-               "hardpoint.counters() counts the calls.");
+    // Verbatim: where in our source it was raised means nothing to the reader.
+    c10::warn(c10::Warning(c10::UserWarning(), {__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+                           c10::str(op.name, " runs on the CPU: ", runtime().name(),
+                                    " has no kernel for it (said once for each operator; hardpoint.counters() counts)"),
+                           true));
   }
   OperatorScope scope(op);
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, true, stack});
@@ -317,12 +321,8 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, false, stack});
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_tier>());
-}
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
-}
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_tier>()); }
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>()); }
 TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
 }

@@ -41,7 +41,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeDevice(const c10::DeviceIndex index) const override { device_at(index).synchronize(); }
 
-  c10::Stream getStream(c10::Device device) const override { return to_torch(current_stream(device_at(device.index()))); }
+  c10::Stream getStream(c10::Device device) const override {
+    return to_torch(current_stream(device_at(device.index())));
+  }
   c10::Stream getDefaultStream(c10::Device device) const override {
     return to_torch(device_at(device.index()).default_stream());
   }
@@ -51,7 +53,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getNewStream(c10::Device device, int priority) const override {
     return to_torch(device_at(device.index()).pool_stream(priority));
   }
-  c10::Stream exchangeStream(c10::Stream stream) const override { return to_torch(set_current_stream(from_torch(stream))); }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    return to_torch(set_current_stream(from_torch(stream)));
+  }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return from_torch(stream).handle(); }
   bool queryStream(const c10::Stream& stream) const override { return from_torch(stream).query(); }
   void synchronizeStream(const c10::Stream& stream) const override { from_torch(stream).synchronize(); }

@@ -26,7 +26,8 @@ using at::Tensor;
 class CurrentDevice {
  public:
   explicit CurrentDevice(int index) : previous_(current_device(runtime())) {
-    if (index >= 0 && index != previous_) set_current_device(runtime(), device_at(static_cast<c10::DeviceIndex>(index)).index);
+    if (index >= 0 && index != previous_)
+      set_current_device(runtime(), device_at(static_cast<c10::DeviceIndex>(index)).index);
   }
   ~CurrentDevice() { set_current_device(runtime(), previous_); }
 
@@ -54,8 +55,8 @@ void check_factory(std::optional<at::Layout> layout, std::optional<bool> pin) {
   TORCH_CHECK(!c10::pinned_memory_or_default(pin), "Only dense CPU tensors can be pinned");
 }
 
-Tensor empty_memory_format(c10::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                           std::optional<at::Device> device, std::optional<bool> pin,
+Tensor empty_memory_format(c10::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                           std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin,
                            std::optional<at::MemoryFormat> memory_format) {
   check_factory(layout, pin);
   const CurrentDevice guard(device ? device->index() : -1);

@@ -77,7 +77,8 @@ py::tuple export_storage(const at::Tensor& tensor) {
   HP_CHECK(device.plugin.interprocess.export_memory(device.index, base, bytes, handle),
            device.name() + ": export of memory to another process");
   return py::make_tuple(py::bytes(reinterpret_cast<const char*>(handle), sizeof(handle)),
-                        static_cast<const char*>(ptr.get()) - static_cast<const char*>(base), tensor.storage().nbytes());
+                        static_cast<const char*>(ptr.get()) - static_cast<const char*>(base),
+                        tensor.storage().nbytes());
 }
 
 at::Tensor open_storage(int index, const std::string& handle, int64_t offset, int64_t bytes) {
@@ -85,25 +86,26 @@ at::Tensor open_storage(int index, const std::string& handle, int64_t offset, in
   TORCH_CHECK(device.plugin.interprocess.open_memory != nullptr && handle.size() == HP_IPC_HANDLE_BYTES,
               "this process cannot open shared memory of ", runtime().name());
   void* base = nullptr;
-  HP_CHECK(device.plugin.interprocess.open_memory(
-               device.index, reinterpret_cast<const unsigned char*>(handle.data()), &base),
+  HP_CHECK(device.plugin.interprocess.open_memory(device.index, reinterpret_cast<const unsigned char*>(handle.data()),
+                                                  &base),
            device.name() + ": opening memory of another process");
   struct Opened {
     Device& device;
     void* base;
   };
-  c10::DataPtr ptr(static_cast<char*>(base) + offset, new Opened{device, base},
-                   [](void* context) {
-                     auto* opened = static_cast<Opened*>(context);
-                     try {
-                       opened->device.synchronize();
-                       opened->device.plugin.interprocess.close_memory(opened->device.index, opened->base);
-                     } catch (const std::exception& error) {
-                       TORCH_WARN("closing shared memory: ", error.what());
-                     }
-                     delete opened;
-                   },
-                   c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(index)));
+  c10::DataPtr ptr(
+      static_cast<char*>(base) + offset, new Opened{device, base},
+      [](void* context) {
+        auto* opened = static_cast<Opened*>(context);
+        try {
+          opened->device.synchronize();
+          opened->device.plugin.interprocess.close_memory(opened->device.index, opened->base);
+        } catch (const std::exception& error) {
+          TORCH_WARN("closing shared memory: ", error.what());
+        }
+        delete opened;
+      },
+      c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(index)));
   c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(ptr), nullptr, false);
   return empty({0}, at::kByte, index).set_(std::move(storage), 0, {bytes}, {1});
 }
@@ -164,15 +166,17 @@ PYBIND11_MODULE(HARDPOINT_TORCH_MODULE, m) {
   m.def("device_count", [] { return runtime().device_count(); });
   m.def("current_device", [] { return current_device(runtime()); });
   m.def("set_device", [](int index) { set_current_device(runtime(), runtime().device(index).index); });
-  m.def("synchronize", [](int index) { device_at(static_cast<c10::DeviceIndex>(index)).synchronize(); },
-        py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "synchronize", [](int index) { device_at(static_cast<c10::DeviceIndex>(index)).synchronize(); },
+      py::call_guard<py::gil_scoped_release>());
   m.def("properties", [](int index) { return describe(device_at(static_cast<c10::DeviceIndex>(index))); });
   m.def("extensions", [] { return runtime().plugin->extensions(); });
 
   m.def("memory_info", [](int index) { return device_at(static_cast<c10::DeviceIndex>(index)).memory_info(); });
   m.def("snapshot", [](int index) { return snapshot(device_at(static_cast<c10::DeviceIndex>(index))); });
-  m.def("empty_cache", [](int index) { device_at(static_cast<c10::DeviceIndex>(index)).allocator().empty_cache(); },
-        py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "empty_cache", [](int index) { device_at(static_cast<c10::DeviceIndex>(index)).allocator().empty_cache(); },
+      py::call_guard<py::gil_scoped_release>());
   m.def("set_memory_fraction", [](double fraction, int index) {
     device_at(static_cast<c10::DeviceIndex>(index)).allocator().set_memory_fraction(fraction);
   });

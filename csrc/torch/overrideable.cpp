@@ -37,9 +37,9 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, cons
   static Operator& op = Operator::intern("aten::convolution_backward_overrideable");
   op.count(Tier::kCpu);
   const std::vector<c10::SymInt> bias_sizes{transposed ? weight.sym_size(1) * groups : weight.sym_size(0)};
-  auto [grad_input, grad_weight, grad_bias] = at::convolution_backward_symint(
-      grad.cpu(), input.cpu(), weight.cpu(), at::OptionalSymIntArrayRef(bias_sizes), stride, padding, dilation, transposed,
-      output_padding, groups, mask);
+  auto [grad_input, grad_weight, grad_bias] =
+      at::convolution_backward_symint(grad.cpu(), input.cpu(), weight.cpu(), at::OptionalSymIntArrayRef(bias_sizes),
+                                      stride, padding, dilation, transposed, output_padding, groups, mask);
   auto up = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(input.device()) : tensor; };
   return {up(grad_input), up(grad_weight), up(grad_bias)};
 }

@@ -22,8 +22,8 @@ void prepare_output(Form form, at::Tensor& output, at::IntArrayRef sizes, at::In
   }
   TORCH_CHECK(output.scalar_type() == dtype, "Expected out tensor to have dtype ", dtype, ", but got ",
               output.scalar_type(), " instead");
-  TORCH_CHECK(output.device() == options.device(), "Expected out tensor to have device ", options.device(), ", but got ",
-              output.device(), " instead");
+  TORCH_CHECK(output.device() == options.device(), "Expected out tensor to have device ", options.device(),
+              ", but got ", output.device(), " instead");
   if (at::native::resize_output(output, sizes)) {
     if (!strides.empty()) {
       output.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
@@ -38,8 +38,8 @@ bool representable(const at::Scalar& value, at::ScalarType dtype) {
   if (dtype == at::kBool || at::isComplexType(dtype)) return true;
   if (at::isIntegralType(dtype, false) && !value.isIntegral(true)) return false;
   switch (dtype) {
-#define HP_CASE(type, name) \
-  case at::ScalarType::name: \
+#define HP_CASE(type, name)                                                        \
+  case at::ScalarType::name:                                                       \
     return value.isIntegral(true) ? !c10::overflows<type, int64_t>(value.toLong()) \
                                   : !c10::overflows<type, double>(value.toDouble());
     AT_FORALL_SCALAR_TYPES_AND2(Half, BFloat16, HP_CASE)

@@ -17,7 +17,8 @@
 #define HP_NAMES_ARGUMENT
 #else
 #define HP_NAMES_PARAMETER , at::DimnameList
-#define HP_NAMES_ARGUMENT , {}
+#define HP_NAMES_ARGUMENT \
+  , {}
 #endif
 
 namespace hp::torch_adapter {
@@ -137,11 +138,24 @@ inline bool plain(const at::Tensor& a, const at::Tensor& b) {
          b.sizes() == a.sizes() && b.is_contiguous();
 }
 
+// An existing output that such operands can go to: alike, and over an operand exactly or not at all.
+inline bool plain_output(const at::Tensor& output, std::initializer_list<const at::Tensor*> inputs) {
+  if (!plain(output)) return false;
+  const auto* begin = static_cast<const char*>(output.const_data_ptr());
+  const auto bytes = static_cast<ptrdiff_t>(output.nbytes());
+  for (const at::Tensor* input : inputs) {
+    if (!plain(output, *input)) return false;
+    const ptrdiff_t distance = static_cast<const char*>(input->const_data_ptr()) - begin;
+    if (distance != 0 && std::abs(distance) < bytes) return false;
+  }
+  return true;
+}
+
 template <class... Attributes>
 bool plain_pointwise(const Overload& overload, const hp::Kernel& kernel, at::Tensor& output,
                      std::initializer_list<const at::Tensor*> inputs, const Attributes&... attributes) {
   const at::Tensor& first = **inputs.begin();
-  output = empty(first.sizes(), first.scalar_type(), first.device().index());
+  if (!output.defined()) output = empty(first.sizes(), first.scalar_type(), first.device().index());
   Call call(overload.op, kernel, device_holding(first));
   call.add(output);
   for (const at::Tensor* input : inputs) call.add(*input);
@@ -152,7 +166,8 @@ bool plain_pointwise(const Overload& overload, const hp::Kernel& kernel, at::Ten
 // Whether torch would take `value` for this dtype; if not, the CPU tier gives torch's own error.
 bool representable(const at::Scalar& value, at::ScalarType dtype);
 
-inline bool fill(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output, const at::Scalar& value) {
+inline bool fill(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output,
+                 const at::Scalar& value) {
   return representable(value, output.scalar_type()) &&
          pointwise(overload, kernel, output, output.scalar_type(), std::array<const at::Tensor*, 0>{}, value);
 }

@@ -1,8 +1,8 @@
 """Hardpoint: mount any accelerator on PyTorch and PaddlePaddle with one plug-in.
 
 Importing this package asks for a device: the one that ``HARDPOINT_DEVICE`` names, else the vendor's plug-in that is
-installed, else the simulated accelerator ``sim``. It is mounted on torch at once if torch is imported already, else when
-torch is.
+installed, else the simulated accelerator ``sim``. It is mounted on torch at once if torch is imported already, else
+when torch is.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ __all__ = [
 def _mount_on_loaded_frameworks() -> None:
     torch = _sys.modules.get("torch")
     # While torch itself is being imported, its own autoload step calls us at the end.
-    if torch is not None and hasattr(torch, "_import_device_backends") and not getattr(
-        getattr(torch, "__spec__", None), "_initializing", False
+    if (
+        torch is not None
+        and hasattr(torch, "_import_device_backends")
+        and not getattr(getattr(torch, "__spec__", None), "_initializing", False)
     ):
         import hardpoint.torch
 

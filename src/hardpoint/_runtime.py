@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 from pathlib import Path
 from typing import Any
 
-import tvm_ffi.libinfo
+
+def tvm_ffi_library() -> str:
+    """Path of ``libtvm_ffi.so``. Importing its package would import torch, if that is installed."""
+    spec = importlib.util.find_spec("tvm_ffi")
+    if spec is None or spec.origin is None:
+        raise ImportError("Hardpoint needs apache-tvm-ffi: python -m pip install apache-tvm-ffi")
+    return str(Path(spec.origin).parent / "lib" / "libtvm_ffi.so")
+
 
 # The core links to libtvm_ffi.so by name: loading it first, from wherever it is installed, settles which one.
-ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi(), mode=ctypes.RTLD_GLOBAL)
+ctypes.CDLL(tvm_ffi_library(), mode=ctypes.RTLD_GLOBAL)
 
 from hardpoint import _core  # noqa: E402
 
-PluginError: type[Exception] = _core.PluginError
-ABI: tuple[int, int] = _core.ABI
+core = _core
+
+PluginError = core.PluginError
+ABI = core.ABI
 
 #: Seconds after which a wait for the device is reported as a hang, unless HARDPOINT_TIMEOUT says otherwise.
 DEFAULT_TIMEOUT = 600.0
@@ -39,39 +49,37 @@ def include_dir() -> Path:
 
 def mounted() -> list[str]:
     """Names of the plug-ins that are mounted in this process."""
-    names: list[str] = _core.mounted()
-    return names
+    return core.mounted()
 
 
 def devices(name: str | None = None) -> list[dict[str, Any]]:
     """The devices of one mounted plug-in, or of all: name, compute units, free and total memory."""
     found: list[dict[str, Any]] = []
     for each in [name] if name else mounted():
-        found += _core.devices(each)
+        found += core.devices(each)
     return found
 
 
 def counters() -> dict[str, dict[str, int]]:
     """How many calls each operator had in each tier: ``{"aten::add.Tensor": {"vendor": 3}}``."""
-    counted: dict[str, dict[str, int]] = _core.counters()
-    return counted
+    return core.counters()
 
 
 def reset_counters() -> None:
     """Set all counters to zero."""
-    _core.reset_counters()
+    core.reset_counters()
 
 
 def set_timeout(seconds: float) -> None:
     """Report a hang when a wait for the device takes longer than this; 0 waits for ever."""
     if seconds < 0:
         raise ValueError(f"a time-out cannot be negative: {seconds}")
-    _core.set_timeout_ms(round(seconds * 1000))
+    core.set_timeout_ms(round(seconds * 1000))
 
 
 def timeout() -> float:
     """Seconds after which a wait is reported as a hang; 0 for never."""
-    return float(_core.timeout_ms()) / 1000
+    return float(core.timeout_ms()) / 1000
 
 
 set_timeout(float(os.environ.get("HARDPOINT_TIMEOUT", DEFAULT_TIMEOUT)))

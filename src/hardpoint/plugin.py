@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, ClassVar
 
-from hardpoint._runtime import ABI, PluginError, _core
+from hardpoint._runtime import ABI, PluginError, core
 
 ALIGNMENT = 64
 
@@ -152,7 +152,7 @@ class Plugin:
     _alive: ClassVar[list[Any]] = []
 
     def properties(self, device: int) -> dict[str, Any]:
-        """``name``, ``total_memory``, ``compute_units``, ``version_major``, ``version_minor``; what is missing is zero."""
+        """``name``, ``total_memory``, ``compute_units``, ``version_major``, ``version_minor``; 0 if missing."""
         return {"name": f"{self.name}:{device}"}
 
     def _callback(self, name: str, slot: _In, fail: Callable[[int, bytes, bytes], int]) -> Any:
@@ -185,7 +185,9 @@ class Plugin:
         return slot.prototype(call)
 
     def _provided(self, slots: dict[str, _In]) -> list[str]:
-        return [n for n in slots if callable(getattr(self, n, None)) and getattr(type(self), n) is not getattr(Plugin, n, 0)]
+        return [
+            n for n in slots if callable(getattr(self, n, None)) and getattr(type(self), n) is not getattr(Plugin, n, 0)
+        ]
 
     def _fill(self, host: _Host) -> Any:
         fail = host.fail
@@ -211,27 +213,27 @@ class Plugin:
     def _adopt(self, origin: str) -> Any:
         """The core's plug-in object for this instance."""
         if not self.name:
-            raise PluginError(f"{origin}: class {type(self).__name__} has no name: set `name = \"mychip\"`")
+            raise PluginError(f'{origin}: class {type(self).__name__} has no name: set `name = "mychip"`')
 
-        @CFUNCTYPE(c_int, POINTER(_Host), POINTER(c_void_p))
         def init(host: Any, result: Any) -> int:
             try:
                 result[0] = ctypes.addressof(self._fill(host.contents))
             except Exception as error:
-                return host.contents.fail(Status.ERROR, b"%s", f"{type(error).__name__}: {error}".encode())
+                return int(host.contents.fail(Status.ERROR, b"%s", f"{type(error).__name__}: {error}".encode()))
             return Status.OK
 
-        self._alive.append(init)
-        plugin = _core.adopt(ctypes.cast(init, c_void_p).value, origin)
+        entry = CFUNCTYPE(c_int, POINTER(_Host), POINTER(c_void_p))(init)
+        self._alive.append(entry)
+        plugin = core.adopt(ctypes.cast(entry, c_void_p).value or 0, origin)
         plugin.python = self
         return plugin
 
-    def _kernels(self) -> list[tuple[str, bool, Callable[..., Any]]]:
-        """Kernel name, whether it takes any strides, and the bound method."""
+    def _kernels(self) -> list[tuple[str, Callable[..., Any], bool]]:
+        """Kernel name, the bound method, and whether it takes any strides."""
         found = []
         for attribute in dir(type(self)):
             function = getattr(type(self), attribute)
             if hasattr(function, "_hardpoint_kernel"):
                 name, strided = function._hardpoint_kernel
-                found.append((name, strided, getattr(self, attribute)))
+                found.append((name, getattr(self, attribute), strided))
         return found

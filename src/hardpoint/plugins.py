@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from hardpoint._runtime import PluginError, _core, package_file
+from hardpoint._runtime import PluginError, core, package_file, tvm_ffi_library
 
 GROUP = "hardpoint.plugins"
 #: The device that ``import hardpoint`` mounts when nothing else is chosen.
@@ -56,17 +56,20 @@ def _load_target(target: Any, origin: str) -> Any:
     if isinstance(target, (str, os.PathLike)):
         return _load_library(Path(target))
     raise PluginError(
-        f"plug-in {origin}: expected the path of a shared library or a hardpoint.plugin.Plugin, got {type(target).__name__}"
+        f"plug-in {origin}: expected the path of a shared library or a hardpoint.plugin.Plugin, "
+        f"got {type(target).__name__}"
     )
 
 
 def _load_library(path: Path) -> Any:
     if not path.exists():
-        raise PluginError(f"{path}: there is no such file; check HARDPOINT_PLUGIN_PATH or reinstall the plug-in's package")
+        raise PluginError(
+            f"{path}: there is no such file; check HARDPOINT_PLUGIN_PATH or reinstall the plug-in's package"
+        )
     if path.suffix == ".py":
         return _load_python_file(path)
     _probe(path)
-    return _core.load(str(path))
+    return core.load(str(path))
 
 
 def _load_python_file(path: Path) -> Any:
@@ -78,9 +81,7 @@ def _load_python_file(path: Path) -> Any:
         scope = runpy.run_path(str(path), run_name=path.stem)
     except Exception as error:
         raise PluginError(f"{path}: {type(error).__name__}: {error}") from error
-    classes = [
-        v for v in scope.values() if isinstance(v, type) and issubclass(v, Plugin) and v.__module__ == path.stem
-    ]
+    classes = [v for v in scope.values() if isinstance(v, type) and issubclass(v, Plugin) and v.__module__ == path.stem]
     if len(classes) != 1:
         raise PluginError(f"{path}: expected one class derived from hardpoint.plugin.Plugin, found {len(classes)}")
     return classes[0]()._adopt(str(path))
@@ -97,22 +98,20 @@ def _probe(path: Path) -> None:
     except OSError:
         pass
     core = package_file("lib/libhardpoint_core.so")
-    import tvm_ffi.libinfo
-
     code = (
         "import ctypes, sys\n"
         "ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)\n"
         "raise SystemExit(ctypes.CDLL(sys.argv[2]).hp_probe(sys.argv[3].encode()))"
     )
-    command = [sys.executable, "-S", "-E", "-c", code, tvm_ffi.libinfo.find_libtvm_ffi(), str(core), str(path)]
+    command = [sys.executable, "-S", "-E", "-c", code, tvm_ffi_library(), str(core), str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
         raise PluginError(f"{path}: hp_plugin_init did not return within 60 s") from None
     if done.returncode < 0:
         raise PluginError(
-            f"{path}: crashed with signal {-done.returncode} while it was loaded in a process of its own; run it under a "
-            f"debugger: gdb --args python -c \"import hardpoint.plugins as p; p.load_path('{path}')\""
+            f"{path}: crashed with signal {-done.returncode} while it was loaded in a process of its own; "
+            f"run it under a debugger: gdb --args python -c \"import hardpoint.plugins as p; p.load_path('{path}')\""
         )
     if done.returncode != 0:
         # The message of a refused plug-in, from the same code that would refuse it here.

@@ -21,7 +21,9 @@ def set_fault(spec: str) -> None:
     ``copy``, ``kernel`` and ``hang``.
     """
     if ctypes.CDLL(library()).hp_sim_set_fault(spec.encode()) != 0:
-        raise ValueError(f"not a fault specification: {spec!r} (expected kind[:after=N][:count=M][:operator=TEXT], ...)")
+        raise ValueError(
+            f"not a fault specification: {spec!r} (expected kind[:after=N][:count=M][:operator=TEXT], ...)"
+        )
 
 
 @contextmanager

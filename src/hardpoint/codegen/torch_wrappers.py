@@ -75,6 +75,7 @@ class Wrapper:
 
     @property
     def includes(self) -> list[str]:
+        """The headers that the wrapper needs."""
         root = self.function.root_name
         needed = [f"#include <ATen/ops/{root}_ops.h>"]
         if self.group is not None:
@@ -87,10 +88,11 @@ class Wrapper:
         if self.kind is SchemaKind.inplace:
             return "self"
         if self.kind is SchemaKind.out:
-            return self.function.func.arguments.out[0].name
+            return str(self.function.func.arguments.out[0].name)
         return ""
 
     def body(self) -> str:
+        """The tries to run on the device; what follows them is the CPU tier."""
         tail = "".join(f", {a}" for a in self.attributes)
         inputs = "".join(f"&{name}, " for name in self.op.inputs).rstrip(", ")
         array = f"std::array<const at::Tensor*, {len(self.op.inputs)}>{{{inputs}}}"
@@ -117,11 +119,15 @@ class Wrapper:
             call = f"pointwise(overload, *kernel, structured.outputs[0], structured.common_dtype(), {array}{tail})"
         result = f"return {self.output};" if self.output else "return std::move(structured.outputs[0]);"
         text = ""
-        if self.op.kind == "pointwise" and self.kind is SchemaKind.functional:
-            plain = ", ".join(self.op.inputs)
+        if self.op.kind == "pointwise":
+            plain = (
+                f"plain_output({self.output}, {{{inputs}}})" if self.output else f"plain({', '.join(self.op.inputs)})"
+            )
+            made = self.output or "made"
+            declare = "" if self.output else "at::Tensor made; "
             text += (
-                f"    if (at::Tensor made; plain({plain}) && "
-                f"plain_pointwise(overload, *kernel, made, {{{inputs}}}{tail})) return made;\n"
+                f"    if ({declare}{plain} && plain_pointwise(overload, *kernel, {made}, {{{inputs}}}{tail})) "
+                f"return {made};\n"
             )
         elif self.op.kind == "matmul":
             tensors = inputs + (f", &{self.output}" if self.output else "")
@@ -130,6 +136,7 @@ class Wrapper:
         return text
 
     def code(self) -> str:
+        """The whole function."""
         parameters = ", ".join(a.defn() for a in self.arguments)
         names = ", ".join(a.name for a in self.arguments)
         return (
@@ -143,6 +150,7 @@ class Wrapper:
         )
 
     def registration(self) -> str:
+        """The line that registers it."""
         return f'  m.impl("{self.name}", TORCH_FN(wrap_{self.symbol}));'
 
 

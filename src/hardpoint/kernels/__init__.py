@@ -6,9 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-import tvm_ffi
-
-from hardpoint._runtime import _core, mounted
+from hardpoint._runtime import core, mounted
 
 KernelFunction = Callable[..., Any]
 
@@ -20,14 +18,16 @@ class Override:
         self.device = device
         self.name = name
         self.function = function
+        import tvm_ffi  # here, because it imports torch where that is installed
+
         self._handle = tvm_ffi.convert(function)
-        flags = _core.KERNEL_STRIDED if strided else 0
-        self._token: int | None = _core.override_kernel(device, name, self._handle.__chandle__(), flags)
+        flags = core.KERNEL_STRIDED if strided else 0
+        self._token: int | None = core.override_kernel(device, name, self._handle.__chandle__(), flags)
 
     def remove(self) -> None:
         """Take the kernel away again; the one below it serves the operator. Doing it twice is harmless."""
         if self._token is not None:
-            _core.remove_override(self.device, self._token)
+            core.remove_override(self.device, self._token)
             self._token = None
 
     def __enter__(self) -> Override:
@@ -39,6 +39,7 @@ class Override:
         self.remove()
 
     def __call__(self, *args: Any) -> Any:
+        """Call the Python function itself."""
         return self.function(*args)
 
 

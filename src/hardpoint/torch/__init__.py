@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from hardpoint._runtime import PluginError, _core
+from hardpoint._runtime import PluginError, core
 from hardpoint.kernels import Override
 
 _lock = threading.Lock()
@@ -30,20 +30,22 @@ def mount(plugin: Any = None) -> str:
         if _mounted is not None:
             if plugin is None or plugin.name == _mounted:
                 return _mounted
-            raise PluginError(f"'{_mounted}' is mounted on torch already, and torch has room for one: not '{plugin.name}'")
+            raise PluginError(
+                f"'{_mounted}' is mounted on torch already, and torch has room for one: not '{plugin.name}'"
+            )
         plugin = plugin if plugin is not None else plugins.choose()
         _check_name(plugin.name)
         # Everything that can be refused is refused before torch is told anything.
         adapter = _adapter.load()
-        if plugin.name not in _core.mounted():
-            _core.mount(plugin)
+        if plugin.name not in core.mounted():
+            core.mount(plugin)
         python = getattr(plugin, "python", None)
         if python is not None:
-            python.overrides = [Override(plugin.name, n, function, strided) for n, strided, function in python._kernels()]
+            python.overrides = [Override(plugin.name, *kernel) for kernel in python._kernels()]
         adapter.attach(plugin.name)
         _expose(plugin.name, adapter)
         _mounted = plugin.name
-        return plugin.name
+        return str(plugin.name)
 
 
 def _check_name(name: str) -> None:
@@ -65,7 +67,7 @@ def _check_name(name: str) -> None:
 def _expose(name: str, adapter: Any) -> None:
     import torch
 
-    from hardpoint.torch import _device_module, sharing
+    from hardpoint.torch import _device_module, printing, sharing
 
     torch.utils.rename_privateuse1_backend(name)
     torch._register_device_module(name, _device_module.make(name, adapter))
@@ -73,3 +75,4 @@ def _expose(name: str, adapter: Any) -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     sharing.register(name, adapter)
+    printing.register(name)

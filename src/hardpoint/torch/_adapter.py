@@ -60,7 +60,8 @@ def load() -> Any:
         loader.exec_module(loaded)
     except ImportError as error:
         raise PluginError(
-            f"Hardpoint's adapter {path} does not load with this torch: {error}; build it again with: hardpoint build torch"
+            f"Hardpoint's adapter {path} does not load with this torch: {error}; "
+            f"build it again with: hardpoint build torch"
         ) from error
     sys.modules[module] = loaded
     return loaded

@@ -55,7 +55,7 @@ class _DeviceFunctions(_Functions):
         super().__init__(name, adapter)
         functions = self
 
-        class Stream(torch.Stream):
+        class Stream(torch.Stream):  # type: ignore[misc]
             """A queue of work on the device; use it as a context manager or with ``torch.<device>.stream``."""
 
             def __new__(cls, device: Any = None, priority: int = 0, **ids: Any) -> Any:
@@ -63,13 +63,18 @@ class _DeviceFunctions(_Functions):
                     return super().__new__(cls, **ids)
                 return super().__new__(cls, torch.device(name, functions.index(device)), priority=priority)
 
-        class Event(torch.Event):
-            """A point in a stream's work."""
+        # torch's streams and events take each other's exact type only, not a subclass.
+        class EventType(type):
+            def __instancecheck__(cls, instance: object) -> bool:
+                return isinstance(instance, torch.Event) and instance.device.type == name
+
+        class Event(metaclass=EventType):
+            """A point in a stream's work; makes a ``torch.Event`` of this device."""
 
             def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
-                return super().__new__(cls, name, enable_timing=enable_timing, blocking=blocking)
+                return torch.Event(name, enable_timing=enable_timing, blocking=blocking)
 
-        class device:  # noqa: N801: named as in torch.cuda
+        class device:
             """Context manager that changes the current device."""
 
             def __init__(self, device: Any) -> None:
@@ -83,7 +88,7 @@ class _DeviceFunctions(_Functions):
             def __exit__(self, *_: object) -> None:
                 functions.set_device(self.previous)
 
-        class device_of(device):  # noqa: N801
+        class device_of(device):
             """Context manager that changes the current device to a tensor's; no effect for other tensors."""
 
             def __init__(self, tensor: torch.Tensor) -> None:
@@ -291,7 +296,7 @@ class _AutocastFunctions(_Functions):
 
     def is_autocast_enabled(self) -> bool:
         """Whether autocast is on for this device."""
-        return torch.is_autocast_enabled(self.device_name)
+        return bool(torch.is_autocast_enabled(self.device_name))
 
     def set_autocast_enabled(self, enabled: bool) -> None:
         """Switch autocast for this device."""

@@ -1,7 +1,7 @@
 """Flags of the backend's own on a tensor, carried along by ``torch.save`` and ``torch.load``.
 
-Import this module in programs that save or load tensors with metadata: torch takes one pair of serialisation functions a
-process, and this import registers Hardpoint's.
+Import this module in programs that save or load tensors with metadata: torch takes one pair of serialisation functions
+a process, and this import registers Hardpoint's.
 """
 
 from __future__ import annotations

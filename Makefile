@@ -1,0 +1,74 @@
+# make demo   trains a small net on the simulated device        make quick  the inner loop: fast tests only
+# make test   all tests                                         make bench  benchmarks, as ratios
+# make lint / make format                                       make clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick bench lint format clean ready check-tools native
+
+VENV   := .venv
+PYTHON := $(VENV)/bin/python
+JOBS   ?= 2
+# pip, not uv: it is the installer that takes a locally provided CPU build of torch.
+TORCH  ?= torch==2.13.0
+
+SOURCES := $(shell find src csrc include plugins -type f \( -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.txt' \
+             -o -name '*.map' \)) $(shell find src/hardpoint/ops src/hardpoint/codegen -name '*.py') CMakeLists.txt pyproject.toml
+
+help:
+	@sed -n 's/^# //p' Makefile | head -3
+
+check-tools:
+	@command -v python3 >/dev/null || { echo "python3 is missing: apt-get install python3 python3-venv"; exit 1; }
+	@python3 -c 'import sys; assert sys.version_info >= (3, 10)' 2>/dev/null || { echo "Python 3.10 or newer is needed"; exit 1; }
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "venv is missing: apt-get install python3-venv"; exit 1; }
+	@command -v g++ >/dev/null || { echo "g++ is missing: apt-get install g++"; exit 1; }
+	@python3 -c 'import os, sysconfig; assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null \
+	  || { echo "the Python headers are missing: apt-get install python3-dev"; exit 1; }
+
+$(VENV)/.packages: pyproject.toml | check-tools
+	@echo "== virtual environment and packages in $(VENV)"
+	@test -x $(PYTHON) || python3 -m venv $(VENV)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(PYTHON) -c 'import tomllib, subprocess, sys; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  extra = p["optional-dependencies"]; \
+	  raise SystemExit(subprocess.call([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", \
+	  *p["dependencies"], *extra["build"], *extra["test"], *extra["lint"]]))'
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.packages $(SOURCES)
+	@echo "== building Hardpoint for the installed torch (a few minutes the first time)"
+	@TORCH_DEVICE_BACKEND_AUTOLOAD=0 CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip install --quiet \
+	  --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+ready: $(VENV)/.built
+
+demo: ready
+	@$(PYTHON) examples/digits.py
+
+test: ready lint
+	@echo "== tests"
+	@$(PYTHON) -m pytest -q tests
+
+quick: ready
+	@$(PYTHON) -m pytest -q -m "not slow" tests
+
+bench: ready
+	@$(PYTHON) benchmarks/dispatch.py
+	@$(PYTHON) benchmarks/copy.py
+
+CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c' '*.inc')
+
+lint: $(VENV)/.packages
+	@echo "== lint"
+	@$(VENV)/bin/ruff check --quiet .
+	@$(VENV)/bin/ruff format --quiet --check .
+	@$(VENV)/bin/mypy --no-error-summary
+	@$(VENV)/bin/clang-format --dry-run --Werror $(CXX_FILES)
+
+format: $(VENV)/.packages
+	@$(VENV)/bin/ruff check --quiet --fix .
+	@$(VENV)/bin/ruff format --quiet .
+	@$(VENV)/bin/clang-format -i $(CXX_FILES)
+
+clean:
+	rm -rf build dist $(VENV)/.built

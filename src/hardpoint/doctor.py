@@ -1,0 +1,118 @@
+"""What ``hardpoint doctor`` looks at: the machine, the frameworks, the adapters, the choice of the device."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+SUPPORTED_TORCH = ("2.11", "2.13")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    ok: bool
+    detail: str
+    advice: str = ""
+    #: False for what only limits Hardpoint, such as a missing compiler on a machine that builds nothing.
+    needed: bool = True
+
+
+def checkup() -> Iterator[Finding]:
+    """Look at everything, cheapest first."""
+    import hardpoint
+    from hardpoint import _runtime
+
+    yield Finding(
+        "hardpoint",
+        True,
+        f"{hardpoint.__version__}, plug-in ABI {_runtime.ABI[0]}.{_runtime.ABI[1]}, "
+        f"Python {platform.python_version()} on {platform.machine()}",
+    )
+    yield _package("apache-tvm-ffi", needed=True)
+    yield _compiler()
+    yield _tool("cmake", "python -m pip install cmake ninja")
+    yield from _torch()
+    yield _paddle()
+    yield from _plugins()
+
+
+def _package(name: str, needed: bool) -> Finding:
+    try:
+        return Finding(name, True, version(name))
+    except PackageNotFoundError:
+        return Finding(name, False, "not installed", f"{sys.executable} -m pip install {name}", needed)
+
+
+def _compiler() -> Finding:
+    path = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
+    if path is None:
+        return Finding(
+            "C++ compiler", False, "none found (only needed to build adapters)", "apt-get install g++", False
+        )
+    done = subprocess.run([path, "--version"], capture_output=True, text=True)
+    return Finding("C++ compiler", True, done.stdout.splitlines()[0] if done.stdout else path)
+
+
+def _tool(name: str, advice: str) -> Finding:
+    path = shutil.which(name) or shutil.which(name, path=os.path.dirname(sys.executable))
+    return Finding(
+        name, path is not None, path or "not found (only needed to build adapters)", "" if path else advice, False
+    )
+
+
+def _torch() -> Iterator[Finding]:
+    from hardpoint.torch import _adapter
+
+    torch = _package("torch", needed=False)
+    if not torch.ok:
+        yield Finding(
+            "torch", False, "not installed", "python -m pip install torch, then: hardpoint build torch", False
+        )
+        return
+    minor = ".".join(torch.detail.split(".")[:2])
+    known = (
+        tuple(map(int, SUPPORTED_TORCH[0].split(".")))
+        <= tuple(map(int, minor.split(".")))
+        <= tuple(map(int, SUPPORTED_TORCH[1].split(".")))
+    )
+    yield Finding(
+        "torch",
+        known,
+        torch.detail + ("" if known else f", outside of the tested {SUPPORTED_TORCH[0]} to {SUPPORTED_TORCH[1]}"),
+        needed=False,
+    )
+    path = _adapter.find()
+    yield Finding(
+        "torch adapter",
+        path is not None,
+        str(path) if path else f"not built for torch {minor}",
+        "" if path else "hardpoint build torch",
+    )
+
+
+def _paddle() -> Finding:
+    paddle = _package("paddlepaddle", needed=False)
+    detail = f"{paddle.detail}, the PaddlePaddle adapter is not part of this version" if paddle.ok else paddle.detail
+    return Finding("paddlepaddle", paddle.ok, detail, "", False)
+
+
+def _plugins() -> Iterator[Finding]:
+    from hardpoint import _runtime, plugins
+
+    for found in plugins.find():
+        try:
+            plugin = found.load()
+            yield Finding(f"plug-in {plugin.name}", True, f"{plugin.device_count} device(s), from {found.source}")
+        except _runtime.PluginError as error:
+            yield Finding(f"plug-in {found.name}", False, str(error))
+    wanted = os.environ.get("HARDPOINT_DEVICE")
+    yield Finding("HARDPOINT_DEVICE", True, wanted or "not set: the vendor's plug-in, or sim after `import hardpoint`")
