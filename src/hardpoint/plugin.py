@@ -45,6 +45,9 @@ class _Host(Structure):
         ("abi_minor", c_uint32),
         ("log", CFUNCTYPE(None, c_int, c_char_p)),
         ("fail", CFUNCTYPE(c_int, c_int, c_char_p, c_char_p)),
+        ("raise", c_void_p),
+        ("operator_name", CFUNCTYPE(c_char_p)),
+        ("current_stream", CFUNCTYPE(c_void_p, c_int)),
     )
 
 
@@ -151,6 +154,12 @@ class Plugin:
     #: Plug-ins live until the process ends, and so must their callbacks.
     _alive: ClassVar[list[Any]] = []
 
+    _host: _Host
+
+    def current_stream(self, device: int) -> int:
+        """The stream that a kernel queues its work on, as ``create_stream`` returned it; 0 for the default stream."""
+        return self._host.current_stream(device) or 0
+
     def properties(self, device: int) -> dict[str, Any]:
         """``name``, ``total_memory``, ``compute_units``, ``version_major``, ``version_minor``; 0 if missing."""
         return {"name": f"{self.name}:{device}"}
@@ -190,6 +199,7 @@ class Plugin:
         ]
 
     def _fill(self, host: _Host) -> Any:
+        self._host = host
         fail = host.fail
         table = _PluginTable()
         table.struct_size = ctypes.sizeof(table)
@@ -230,6 +240,10 @@ class Plugin:
 
     def _kernels(self) -> list[tuple[str, Callable[..., Any], bool]]:
         """Kernel name, the bound method, and whether it takes any strides."""
+        import tvm_ffi  # here, because it imports torch where that is installed
+
+        # TVM-FFI passes on the names of the exceptions that it knows, and calls all others RuntimeError.
+        tvm_ffi.register_error(NotImplementedError)
         found = []
         for attribute in dir(type(self)):
             function = getattr(type(self), attribute)

@@ -16,6 +16,10 @@ from hardpoint._runtime import PluginError, core, package_file, tvm_ffi_library
 GROUP = "hardpoint.plugins"
 #: The device that ``import hardpoint`` mounts when nothing else is chosen.
 DEFAULT_DEVICE = "sim"
+#: How long a plug-in's hp_plugin_init may take when it is tried in a process of its own.
+PROBE_SECONDS = 60.0
+#: Exit status of that process, plus 1 for a refusal; any other means that the plug-in itself ended it.
+_PROBE_STATUS = 90
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ def _from_entry_point(entry: EntryPoint) -> Found:
         try:
             target = entry.load()
             target = target() if callable(target) and not isinstance(target, type) else target
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(f"plug-in '{entry.name}' ({entry.value}): {type(error).__name__}: {error}") from error
         return _load_target(target, f"{entry.name} ({entry.value})")
 
@@ -50,7 +54,7 @@ def _load_target(target: Any, origin: str) -> Any:
     from hardpoint.plugin import Plugin
 
     if isinstance(target, type) and issubclass(target, Plugin):
-        target = target()
+        target = _construct(target, origin)
     if isinstance(target, Plugin):
         return target._adopt(origin)
     if isinstance(target, (str, os.PathLike)):
@@ -61,14 +65,22 @@ def _load_target(target: Any, origin: str) -> Any:
     )
 
 
-def _load_library(path: Path) -> Any:
+def _construct(plugin: Callable[[], Any], origin: str) -> Any:
+    try:
+        return plugin()
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"{origin}: {type(error).__name__}: {error}") from error
+
+
+def _load_library(path: Path, probe: bool = True) -> Any:
     if not path.exists():
         raise PluginError(
             f"{path}: there is no such file; check HARDPOINT_PLUGIN_PATH or reinstall the plug-in's package"
         )
     if path.suffix == ".py":
         return _load_python_file(path)
-    _probe(path)
+    if probe:
+        _probe(path)
     return core.load(str(path))
 
 
@@ -77,14 +89,16 @@ def _load_python_file(path: Path) -> Any:
 
     from hardpoint.plugin import Plugin
 
-    try:
-        scope = runpy.run_path(str(path), run_name=path.stem)
-    except Exception as error:
-        raise PluginError(f"{path}: {type(error).__name__}: {error}") from error
-    classes = [v for v in scope.values() if isinstance(v, type) and issubclass(v, Plugin) and v.__module__ == path.stem]
+    scope = _construct(lambda: runpy.run_path(str(path), run_name=path.stem), str(path))
+    own = (v for v in scope.values() if isinstance(v, type) and issubclass(v, Plugin) and v.__module__ == path.stem)
+    classes = list(dict.fromkeys(own))
     if len(classes) != 1:
-        raise PluginError(f"{path}: expected one class derived from hardpoint.plugin.Plugin, found {len(classes)}")
-    return classes[0]()._adopt(str(path))
+        names = ", ".join(c.__name__ for c in classes) or "none"
+        raise PluginError(
+            f"{path}: expected one class derived from hardpoint.plugin.Plugin, found {len(classes)} ({names}); "
+            "a plug-in file defines exactly one"
+        )
+    return _construct(classes[0], str(path))._adopt(str(path))
 
 
 def _probe(path: Path) -> None:
@@ -101,21 +115,31 @@ def _probe(path: Path) -> None:
     code = (
         "import ctypes, sys\n"
         "ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)\n"
-        "raise SystemExit(ctypes.CDLL(sys.argv[2]).hp_probe(sys.argv[3].encode()))"
+        f"raise SystemExit({_PROBE_STATUS} + ctypes.CDLL(sys.argv[2]).hp_probe(sys.argv[3].encode()))"
     )
     command = [sys.executable, "-S", "-E", "-c", code, tvm_ffi_library(), str(core), str(path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
-        raise PluginError(f"{path}: hp_plugin_init did not return within 60 s") from None
+        raise PluginError(
+            f"{path}: hp_plugin_init did not return within {PROBE_SECONDS:g} s in a process of its own; "
+            "look for a wait on the driver or on a lock"
+        ) from None
     if done.returncode < 0:
         raise PluginError(
             f"{path}: crashed with signal {-done.returncode} while it was loaded in a process of its own; "
-            f"run it under a debugger: gdb --args python -c \"import hardpoint.plugins as p; p.load_path('{path}')\""
+            "run it under a debugger: gdb --args "
+            f"{sys.executable} -c \"import hardpoint.plugins as p; p.load_path('{path}', probe=False)\""
         )
-    if done.returncode != 0:
-        # The message of a refused plug-in, from the same code that would refuse it here.
-        raise PluginError((done.stderr.strip() or f"{path}: refused").splitlines()[-1])
+    if done.returncode == _PROBE_STATUS + 1:
+        # The message of a refused plug-in, from the same code that would refuse it here. It starts with the path, and
+        # what the plug-in itself printed comes before it.
+        raise PluginError(done.stderr[max(done.stderr.rfind(f"{path}: "), 0) :].strip())
+    if done.returncode != _PROBE_STATUS:
+        raise PluginError(
+            f"{path}: ended the process with exit status {done.returncode} while it was loaded in one of its own; "
+            "hp_plugin_init must return, with host->fail(...) when something is wrong"
+        )
     try:
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(key)
@@ -136,9 +160,12 @@ def _cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hardpoint"
 
 
-def load_path(path: str | os.PathLike[str]) -> Any:
-    """Load a plug-in from a file, without mounting it."""
-    return _load_library(Path(path))
+def load_path(path: str | os.PathLike[str], *, probe: bool = True) -> Any:
+    """Load a plug-in from a file, without mounting it.
+
+    ``probe=False`` leaves out the trial in a process of its own: a crash then is a crash here, for a debugger to see.
+    """
+    return _load_library(Path(path), probe)
 
 
 def find() -> Iterator[Found]:

@@ -66,7 +66,6 @@ def _check_name(name: str) -> None:
 
 def _expose(name: str, adapter: Any) -> None:
     import torch
-
     from hardpoint.torch import _device_module, printing, sharing
 
     torch.utils.rename_privateuse1_backend(name)

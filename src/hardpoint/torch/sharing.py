@@ -23,9 +23,8 @@ def _rebuild_shared(
     requires_grad: bool,
     parameter: bool,
 ) -> Any:
-    import torch
-
     import hardpoint.torch
+    import torch
     from hardpoint.torch import _adapter
 
     name = hardpoint.torch.mount()
@@ -35,9 +34,8 @@ def _rebuild_shared(
 
 
 def _rebuild_copy(tensor: Any, device: str, requires_grad: bool, parameter: bool) -> Any:
-    import torch
-
     import hardpoint.torch
+    import torch
 
     hardpoint.torch.mount()
     moved = tensor.to(device)
@@ -46,8 +44,9 @@ def _rebuild_copy(tensor: Any, device: str, requires_grad: bool, parameter: bool
 
 def register(name: str, adapter: Any) -> None:
     """Teach multiprocessing's pickler about this device; tensors elsewhere go torch's own way."""
-    import torch
     from torch.multiprocessing import reductions
+
+    import torch
 
     shares = "interprocess" in adapter.extensions()
 

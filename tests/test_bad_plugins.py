@@ -1,0 +1,337 @@
+"""Plug-ins that are wrong: each is refused with one message that says what to do, and `import torch` goes on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processes import ROOT, ask_python, compile_c
+
+DATA = ROOT / "tests" / "data"
+#: Each case builds a file in a folder and returns the plug-in's path.
+Build = Callable[[Path], Path]
+
+
+def c(init: str = "", *flags: str) -> Build:
+    """tests/data/plugin.c, with a line of C that spoils it."""
+
+    def build(folder: Path) -> Path:
+        output = folder / "libtest.so"
+        return compile_c(DATA / "plugin.c", output, "-Wno-unused", "-shared", "-fPIC", f"-DINIT={init}", *flags)
+
+    return build
+
+
+def python(code: str) -> Build:
+    """A plug-in file in Python."""
+
+    def build(folder: Path) -> Path:
+        path = folder / "test.py"
+        path.write_text(textwrap.dedent(code))
+        return path
+
+    return build
+
+
+def missing(folder: Path) -> Path:
+    return folder / "libtest.so"
+
+
+def text_file(folder: Path) -> Path:
+    path = folder / "libtest.so"
+    path.write_text("this is no library\n")
+    return path
+
+
+NEWER = "memset(&newer, 0xAB, sizeof newer); newer.known = plugin; newer.known.struct_size = sizeof newer;"
+SLOTS = ("device_count", "allocate", "free", "copy_to_device", "copy_to_host", "copy_on_device")
+#: Enough of a Python plug-in to stand on.
+CLASS = """
+import ctypes
+from hardpoint.plugin import Plugin
+class Test(Plugin):
+    name = "test"
+    def device_count(self): return 1
+    def allocate(self, device, size): return ctypes.create_string_buffer(size)
+    def free(self, device, address): pass
+    def copy_to_device(self, device, dst, src, size, stream): ctypes.memmove(dst, src, size)
+    copy_to_host = copy_on_device = copy_to_device
+"""
+
+ACCEPTED: dict[str, Build] = {
+    "right": c(),
+    "newer minor": c("plugin.abi_minor = 99"),
+    "newer header": c(f"{NEWER} newer.known.abi_minor = 99; *result = &newer.known"),
+    "no optional fields": c("plugin.struct_size = offsetof(HpPlugin, streams)"),
+    "chatty": c('fprintf(stderr, "driver: warming up\\n"); printf("driver: ready\\n")'),
+}
+
+#: What is wrong -> how to build it, and what the message says besides the file's path.
+REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
+    "wrong major": (c("plugin.abi_major = 2"), ("built for plug-in ABI 2.0", "speaks ABI 1.x", "rebuild the plug-in")),
+    "struct too small": (
+        c("plugin.struct_size = offsetof(HpPlugin, copy_on_device)"),
+        ("struct_size of HpPlugin is 72, at least 80", "set it to sizeof(HpPlugin)"),
+    ),
+    "struct_size not set": (c("plugin.struct_size = 0"), ("struct_size of HpPlugin is 0", "sizeof(HpPlugin)")),
+    **{
+        f"no {slot}": (c(f"plugin.{slot} = NULL"), (f"HpPlugin lacks the required function(s) {slot}:", "docs/abi.md"))
+        for slot in SLOTS
+    },
+    "two slots missing": (
+        c("plugin.allocate = NULL; plugin.free = NULL"),
+        ("HpPlugin lacks the required function(s) allocate, free:",),
+    ),
+    "half an extension": (
+        c("plugin.streams = &half_of_streams"),
+        ("HpStreams lacks the required function(s) destroy, synchronize:", "or leave the whole table out"),
+    ),
+    "function beyond struct_size": (
+        c("plugin.peer = &short_peer"),
+        ("HpPeer lacks the required function(s) copy:", "or leave the whole table out"),
+    ),
+    "no entry": (c("", "-Dhp_plugin_init=another_name"), ("does not export hp_plugin_init", "HP_EXPORT")),
+    "not a library": (text_file, ("cannot be loaded as a plug-in", "invalid ELF header")),
+    "no file": (missing, ("there is no such file", "HARDPOINT_PLUGIN_PATH")),
+    "undefined symbol": (
+        c("driver_function_that_nobody_defines()"),
+        ("cannot be loaded as a plug-in", "undefined symbol: driver_function_that_nobody_defines"),
+    ),
+    "init fails": (
+        c('return host->fail(HP_DEVICE_LOST, "firmware %d is not running", 3)'),
+        ("hp_plugin_init failed (device lost): firmware 3 is not running",),
+    ),
+    "init fails in two lines": (
+        c('fputs("noise\\n", stderr); return host->fail(HP_ERROR, "no firmware:\\nrun chip-setup")'),
+        ("hp_plugin_init failed (error): no firmware:\nrun chip-setup",),
+    ),
+    "init fails silently": (c("return HP_ERROR"), ("hp_plugin_init failed (error)",)),
+    "no table": (c("*result = NULL"), ("hp_plugin_init returned HP_OK but set no plug-in table",)),
+    "init crashes": (c("raise(SIGSEGV)"), ("crashed with signal 11", "gdb --args", "probe=False")),
+    "init aborts": (c("abort()"), ("crashed with signal 6", "gdb --args")),
+    "init hangs": (c("pause()"), ("hp_plugin_init did not return within 2 s", "look for a wait")),
+    "init exits": (c("exit(0)"), ("ended the process with exit status 0", "hp_plugin_init must return")),
+    "no devices": (c("devices = 0"), ("'test' found no device", "device_count gave 0", "check the driver")),
+    "device_count fails": (
+        c("plugin.device_count = failing_count"),
+        ("device_count failed (error): driver 4.2 is too old",),
+    ),
+    "capital letters": (c('plugin.name = "Test"'), ("device name 'Test' is not usable", "a-z, 0-9 and _")),
+    "long name": (c('plugin.name = "a_name_of_more_than_thirty_two_letters"'), ("is not usable: at most 32",)),
+    "empty name": (c('plugin.name = ""'), ("device name '' is not usable",)),
+    "no name": (c("plugin.name = NULL"), ("device name (NULL) is not usable", "starting with a letter")),
+    "Python: no class": (python("x = 1"), ("expected one class derived from hardpoint.plugin.Plugin, found 0 (none)",)),
+    "Python: two classes": (
+        python(CLASS + "class Other(Test): pass"),
+        ("expected one class derived from hardpoint.plugin.Plugin, found 2 (Test, Other)",),
+    ),
+    "Python: no name": (python(CLASS + "    name = ''"), ("class Test has no name", 'set `name = "mychip"`')),
+    "Python: syntax": (python("def"), ("SyntaxError: invalid syntax",)),
+    "Python: exits": (python("raise SystemExit('no licence')"), ("SystemExit: no licence",)),
+    "Python: constructor raises": (
+        python(CLASS + "    def __init__(self): raise OSError('no driver')"),
+        ("OSError: no driver",),
+    ),
+    "Python: method raises": (
+        python(CLASS + "    def device_count(self): return 1 // 0"),
+        ("device_count failed (error): ZeroDivisionError",),
+    ),
+    "Python: method missing": (
+        python(CLASS + "    free = None"),
+        ("HpPlugin lacks the required function(s) free:", "docs/abi.md"),
+    ),
+    "Python: half an extension": (
+        python(CLASS + "    def create_stream(self, device, priority): return 1"),
+        ("HpStreams lacks the required function(s) destroy, synchronize:",),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Name of a case -> its path and what came of loading it, all in one process."""
+    root = tmp_path_factory.mktemp("plugins")
+    paths = {}
+    for number, (name, build) in enumerate({**ACCEPTED, **{n: b for n, (b, _) in REFUSED.items()}}.items()):
+        folder = root / str(number)
+        folder.mkdir()
+        paths[name] = str(build(folder))
+    code = f"""
+import hardpoint.plugins
+hardpoint.plugins.PROBE_SECONDS = 2
+answer = {{}}
+for name, path in {paths!r}.items():
+    try:
+        plugin = hardpoint.plugins.load_path(path)
+        answer[name] = dict(path=path, name=plugin.name, minor=plugin.abi_minor, devices=plugin.device_count)
+    except hardpoint.PluginError as error:
+        answer[name] = dict(path=path, error=str(error))
+assert hardpoint.mounted() == []
+"""
+    answer: dict[str, Any] = ask_python(code, root / "cache")
+    return answer
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_accepted(case: str, outcomes: dict[str, Any]) -> None:
+    outcome = outcomes[case]
+    assert "error" not in outcome, outcome["error"]
+    assert (outcome["name"], outcome["devices"]) == ("test", 1)
+    assert outcome["minor"] == (99 if "newer" in case else 0)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str, outcomes: dict[str, Any]) -> None:
+    outcome = outcomes[case]
+    assert "error" in outcome, "was accepted"
+    assert outcome["error"].startswith(outcome["path"] + ": ")
+    for part in REFUSED[case][1]:
+        assert part in outcome["error"]
+    assert "noise" not in outcome["error"]
+
+
+# ---- import torch with a plug-in that is refused
+
+IMPORT_TORCH = """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import torch
+answer = dict(
+    warnings=[(w.category.__name__, str(w.message)) for w in caught],
+    sum=(torch.ones(2) + 1).tolist(),
+    backend=torch._C._get_privateuse1_backend_name(),
+    available=torch.accelerator.is_available(),
+    left=[n for n in ("test", "cuda_", "other") if hasattr(torch, n)],
+)
+"""
+
+
+def refused_by_torch(cache: Path, **variables: str) -> str:
+    """Import torch in a process of its own, check that nothing was registered, and return the one message."""
+    answer = ask_python(IMPORT_TORCH, cache, **variables)
+    assert answer["sum"] == [2, 2]
+    assert answer["backend"] == "privateuseone"
+    assert answer["available"] is False
+    assert answer["left"] == []
+    assert len(answer["warnings"]) == 1, answer["warnings"]
+    category, message = answer["warnings"][0]
+    assert category == "RuntimeWarning"
+    assert message.startswith("hardpoint: no device was mounted: ")
+    return str(message)
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["wrong major", "no free", "no file", "not a library", "init crashes", "no devices", "Python: method raises"],
+)
+def test_import_torch_goes_on(case: str, outcomes: dict[str, Any], tmp_path: Path) -> None:
+    path = outcomes[case]["path"]
+    message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=path, HARDPOINT_DEVICE="test")
+    assert outcomes[case]["error"] in message
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cuda", "is a device type of torch itself"),
+        ("nn", "would hide torch.nn"),
+        ("mT", "is not usable"),
+        ("numpy", "would hide Tensor.numpy"),
+    ],
+)
+def test_names_that_torch_has_taken(name: str, reason: str, tmp_path: Path) -> None:
+    path = c(f'plugin.name = "{name}"')(tmp_path)
+    message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=str(path), HARDPOINT_DEVICE=name)
+    assert f"device name '{name}'" in message
+    assert reason in message
+
+
+def test_two_plugins_and_no_choice(tmp_path: Path) -> None:
+    paths = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        folder.mkdir()
+        paths.append(str(c()(folder)))
+    message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=":".join(paths))
+    assert "more than one plug-in is installed" in message
+    assert f"test ({paths[0]}), test ({paths[1]})" in message
+    assert "set HARDPOINT_DEVICE" in message
+
+
+def test_no_plugin_of_that_name(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    paths = [outcomes["right"]["path"], outcomes["wrong major"]["path"]]
+    message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=":".join(paths), HARDPOINT_DEVICE="other")
+    assert "no plug-in gives a device named 'other'; found: sim, test" in message
+    assert f"refused: {outcomes['wrong major']['error']}" in message
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise OSError('no driver')", "(vendor_chip:plugin): OSError: no driver"),
+        ("return 3", "expected the path of a shared library or a hardpoint.plugin.Plugin, got int"),
+    ],
+)
+def test_entry_points_of_a_package(body: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "vendor_chip.py").write_text(f"def plugin():\n    {body}\n")
+    info = tmp_path / "vendor_chip-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vendor-chip\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hardpoint.plugins]\nchip = vendor_chip:plugin\n")
+    message = refused_by_torch(tmp_path / "cache", PYTHONPATH=str(tmp_path))
+    assert reason in message
+    assert "chip" in message
+
+
+# ---- Plug-ins that fail while they are used
+
+
+def test_failures_at_run_time(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    """One plug-in whose functions fail on demand; after each failure the program goes on."""
+    path = outcomes["right"]["path"]
+    code = f"""
+import ctypes, torch, hardpoint
+mode = ctypes.c_int.in_dll(ctypes.CDLL({path!r}), "mode")
+NORMAL, NULL_POINTER, ODD_POINTER, FAILING_ALLOCATE, FAILING_COPY, RAISING_KERNEL, DECLINING_KERNEL = range(7)
+one, two = torch.ones(2).to("test"), torch.full((2,), 2.0).to("test")
+big = lambda: torch.empty(64 << 20, dtype=torch.uint8, device="test")
+answer = {{}}
+def failing(which, action):
+    mode.value = which
+    try:
+        action()
+        answer[which] = "no error"
+    except Exception as error:
+        answer[which] = [type(error).__name__, str(error)]
+    mode.value = NORMAL
+    assert (one + two).tolist() == [3, 3], which
+    assert big().numel() == 64 << 20
+    torch.test.empty_cache()
+failing(NULL_POINTER, big)
+failing(ODD_POINTER, big)
+failing(FAILING_ALLOCATE, big)
+failing(FAILING_COPY, lambda: one.cpu())
+failing(RAISING_KERNEL, lambda: one + two)
+hardpoint.reset_counters()
+failing(DECLINING_KERNEL, lambda: one + two)
+answer["calls"] = hardpoint.counters()["aten::add.Tensor"]
+"""
+    answer = ask_python(code, tmp_path, HARDPOINT_PLUGIN_PATH=path, HARDPOINT_DEVICE="test")
+    null, odd, lost, copy, raising, declining = (answer[str(which)] for which in range(1, 7))
+    assert null[0] == "RuntimeError"
+    assert "test:0: allocate of plug-in 'test' returned HP_OK" in null[1]
+    assert "the pointer is NULL: it must return HP_OUT_OF_MEMORY when the device is full" in null[1]
+    assert odd[0] == "RuntimeError"
+    assert "it must be a multiple of HP_ALIGNMENT (64)" in odd[1]
+    assert lost == ["RuntimeError", "test:0: allocate failed (device lost): device 0 fell off the bus"]
+    assert copy == ["RuntimeError", "test:0: copy to the host failed (error): parity error on link 0"]
+    assert raising == [
+        "RuntimeError",
+        "test:0: kernel 'add' failed in aten::add.Tensor: ValueError: tile 7 is out of range",
+    ]
+    assert declining == "no error"
+    assert answer["calls"] == {"cpu": 1, "vendor": 1}

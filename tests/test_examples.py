@@ -1,0 +1,141 @@
+"""The two hello plug-ins, built and used as their READMEs say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from processes import ROOT, ask_python
+
+EXAMPLES = ROOT / "examples"
+
+
+#: A docstring counts as a comment.
+COMMENT = {".c": r"/\*.*?\*/|//[^\n]*", ".py": r'""".*?"""|^\s*#[^\n]*'}
+
+
+def code_lines(path: Path) -> int:
+    """Lines that are neither blank nor comment."""
+    code = re.sub(COMMENT[path.suffix], "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return sum(1 for line in code.splitlines() if line.strip())
+
+
+@pytest.fixture(scope="module", params=["c", "python"])
+def hello(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which `hello` is mounted."""
+    if request.param == "python":
+        path = EXAMPLES / "hello_python" / "hello.py"
+    else:
+        if shutil.which("make") is None:
+            pytest.skip("make is not installed")
+        folder = shutil.copytree(EXAMPLES / "hello_c", tmp_path_factory.mktemp("hello") / "hello_c")
+        subprocess.run(["make", "-C", str(folder), "-B", f"PYTHON={sys.executable}"], check=True, capture_output=True)
+        path = folder / "libhello.so"
+    return {"HARDPOINT_PLUGIN_PATH": str(path), "HARDPOINT_DEVICE": "hello"}
+
+
+def test_adds(hello: dict[str, str], tmp_path: Path) -> None:
+    code = """
+import torch, hardpoint
+a, b = torch.randn(3, 4), torch.randn(4)
+pairs = []
+def add(x, y, **kw):
+    pairs.append((torch.add(x, y, **kw), torch.add(x.to("hello"), y.to("hello"), **kw).cpu()))
+add(torch.ones(2), torch.ones(1))
+add(a, a)
+add(a, b)                      # broadcast: arrives expanded and contiguous
+add(a.t(), a.t(), alpha=2)     # strided: arrives contiguous
+add(a[:, ::2], a[:, 1::2], alpha=-0.5)
+add(torch.tensor(1.5), torch.tensor(2.5))
+same = [torch.allclose(x, y, rtol=1e-6, atol=1e-6) for x, y in pairs]
+x = torch.ones(2, device="hello")
+x += torch.ones(1, device="hello")
+out = torch.empty(2, device="hello")
+torch.add(x, x, out=out)
+answer = dict(same=same, ones=pairs[0][1].tolist(), inplace=x.tolist(), out=out.tolist(),
+              device=str(x.device), count=torch.accelerator.device_count(), calls=hardpoint.counters())
+"""
+    answer = ask_python(code, tmp_path, **hello)
+    assert answer["same"] == [True] * 6
+    assert answer["ones"] == [2, 2]
+    assert answer["inplace"] == [2, 2]
+    assert answer["out"] == [4, 4]
+    assert answer["device"] == "hello:0"
+    assert answer["count"] == 1
+    assert answer["calls"]["aten::add.Tensor"] == {"vendor": 6}
+    assert answer["calls"]["aten::add_.Tensor"] == {"vendor": 1}
+    assert answer["calls"]["aten::add.out"] == {"vendor": 1}
+
+
+def test_what_the_kernel_does_not_take_runs_on_the_cpu(hello: dict[str, str], tmp_path: Path) -> None:
+    code = """
+import torch, hardpoint
+a = torch.arange(4)
+results = {
+    "int64": (a.to("hello") + a.to("hello")).tolist(),
+    "float64": (a.double().to("hello") + a.double().to("hello")).tolist(),
+    "number": (torch.ones(2, device="hello") + 1).tolist(),
+    "number first": (torch.tensor(1.0) + torch.ones(2, device="hello")).tolist(),
+}
+answer = dict(results=results, calls=hardpoint.counters()["aten::add.Tensor"])
+"""
+    answer = ask_python(code, tmp_path, **hello)
+    assert answer["results"] == {
+        "int64": [0, 2, 4, 6],
+        "float64": [0, 2, 4, 6],
+        "number": [2, 2],
+        "number first": [2, 2],
+    }
+    assert answer["calls"] == {"cpu": 4}
+
+
+def test_a_training_step_gives_the_numbers_of_the_cpu(hello: dict[str, str], tmp_path: Path) -> None:
+    code = """
+import torch, hardpoint
+def train(device):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    x, y = torch.randn(16, 4), torch.randn(16, 2)
+    model.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, [p.detach().cpu() for p in model.parameters()]
+(cpu_losses, cpu), (losses, hello) = train("cpu"), train("hello")
+torch.testing.assert_close(hello, cpu)
+answer = dict(cpu=cpu_losses, hello=losses, calls=hardpoint.counters())
+"""
+    answer = ask_python(code, tmp_path, **hello)
+    assert answer["hello"] == pytest.approx(answer["cpu"], rel=1e-5)
+    assert answer["hello"][2] < answer["hello"][0]
+    assert any(name.startswith("aten::add") and "vendor" in tiers for name, tiers in answer["calls"].items())
+
+
+def test_out_of_memory(hello: dict[str, str], tmp_path: Path) -> None:
+    code = """
+import torch
+try:
+    torch.empty(1 << 60, dtype=torch.uint8, device="hello")
+    answer = "no error"
+except torch.OutOfMemoryError as error:
+    answer = str(error)
+assert (torch.ones(2, device="hello") + 1).tolist() == [2, 2]
+"""
+    answer = ask_python(code, tmp_path, **hello)
+    assert "hello:0: out of memory: tried to allocate 1152921504606846976 bytes" in answer
+    assert "The plug-in says" in answer
+
+
+@pytest.mark.parametrize("path", ["hello_c/hello.c", "hello_python/hello.py"])
+def test_length(path: str) -> None:
+    assert 20 < code_lines(EXAMPLES / path) <= 60

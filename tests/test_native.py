@@ -1,0 +1,63 @@
+"""Builds and runs the C++ tests of the core and of sim: plainly, and under the sanitizers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+#: The build folders stay, so that a second run compiles nothing.
+BUILD = ROOT / "build" / "native"
+OPTIONS = {
+    "plain": [],
+    "address": ["-DHARDPOINT_SANITIZE=address"],
+    "thread": ["-DHARDPOINT_SANITIZE=thread"],
+}
+PROGRAMS = ("test_allocator", "test_sim")
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    assert found, f"{name} is needed to build the C++ tests: pip install {name}"
+    return found
+
+
+@pytest.fixture(scope="module", params=list(OPTIONS))
+def built(request: pytest.FixtureRequest) -> tuple[str, Path]:
+    folder = BUILD / request.param
+    configure = [
+        *(_tool("cmake"), "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}"),
+        *("-DHARDPOINT_NATIVE_TESTS=ON", "-DHARDPOINT_TORCH=OFF", f"-DPython_EXECUTABLE={sys.executable}"),
+        *OPTIONS[request.param],
+    ]
+    if request.param == "plain":
+        import pybind11
+
+        configure.append(f"-Dpybind11_DIR={pybind11.get_cmake_dir()}")
+    for command in (configure, [_tool("cmake"), "--build", str(folder), "-j", "2"]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return request.param, folder
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_native(built: tuple[str, Path], program: str) -> None:
+    _, folder = built
+    environment = {**os.environ, "HP_SIM_LIBRARY": str(folder / "plugins" / "sim" / "libhardpoint_sim.so")}
+    done = subprocess.run(
+        [str(folder / "tests" / "native" / program)], capture_output=True, text=True, env=environment, timeout=600
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    last = done.stdout.strip().splitlines()[-1]
+    passed, failed = (int(part.split()[0]) for part in last.split(", "))
+    assert passed >= 30
+    assert failed == 0
+    assert "ERROR: AddressSanitizer" not in done.stderr
+    assert "WARNING: ThreadSanitizer" not in done.stderr

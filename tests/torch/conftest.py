@@ -1,0 +1,63 @@
+"""The device under test, the same start for every test, and no device memory left behind by any."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+os.environ.setdefault("HARDPOINT_DEVICE", "sim")
+
+import pytest
+import torch
+
+import hardpoint
+import hardpoint.sim
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", "ignore:.*runs on the CPU.*:UserWarning")
+
+
+@pytest.fixture
+def device() -> str:
+    return "sim"
+
+
+@pytest.fixture
+def counted():
+    """Counters that start at zero."""
+    hardpoint.reset_counters()
+    return hardpoint.counters
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "call":
+        item.failed_call = report.failed
+    return report
+
+
+def _allocated() -> list[int]:
+    return [torch.sim.memory_allocated(i) for i in range(torch.sim.device_count())]
+
+
+def _settle() -> None:
+    for index in range(torch.sim.device_count()):
+        torch.sim.synchronize(index)
+
+
+@pytest.fixture(autouse=True)
+def _same_start_and_no_leak(request):
+    torch.manual_seed(0)
+    before = _allocated()
+    yield
+    hardpoint.sim.set_fault("")
+    torch.sim.set_device(0)
+    if getattr(request.node, "failed_call", False):
+        return  # its traceback keeps tensors alive
+    _settle()
+    if _allocated() != before:
+        gc.collect()
+        _settle()
+    assert _allocated() == before, "device memory is still allocated after the test"
