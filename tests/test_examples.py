@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from processes import ROOT, ask_python
+from plugin_tools import ROOT, ask_python
 
 EXAMPLES = ROOT / "examples"
 

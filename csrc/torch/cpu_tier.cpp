@@ -309,8 +309,8 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
       "PrivateUse1 or CPU (torch.library.impl), or use another operator");
   op.count(Tier::kCpu);
   if (!op.warned.exchange(true)) {
-    // Verbatim: where in our source it was raised means nothing to the reader.
-    c10::warn(c10::Warning(c10::UserWarning(), {__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+    // Without a location: the line of the Python program says more than ours.
+    c10::warn(c10::Warning(c10::UserWarning(), {nullptr, nullptr, 0},
                            c10::str(op.name, " runs on the CPU: ", runtime().name(),
                                     " has no kernel for it (said once for each operator; hardpoint.counters() counts)"),
                            true));

@@ -7,6 +7,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
@@ -162,6 +163,10 @@ PYBIND11_MODULE(HARDPOINT_TORCH_MODULE, m) {
     at::globalContext().lazyInitDevice(kDeviceType);
   });
   m.def("in_bad_fork", [] { return torch::utils::is_device_in_bad_fork(at::kPrivateUse1); });
+
+  m.def(
+      "stop_autograd", [] { torch::autograd::Engine::get_default_engine().stop(); },
+      py::call_guard<py::gil_scoped_release>());
 
   m.def("device_count", [] { return runtime().device_count(); });
   m.def("current_device", [] { return current_device(runtime()); });

@@ -194,9 +194,11 @@ class Plugin:
         return slot.prototype(call)
 
     def _provided(self, slots: dict[str, _In]) -> list[str]:
-        return [
-            n for n in slots if callable(getattr(self, n, None)) and getattr(type(self), n) is not getattr(Plugin, n, 0)
-        ]
+        def own(name: str) -> bool:
+            inherited = getattr(type(self), name, None) is getattr(Plugin, name, ())
+            return callable(getattr(self, name, None)) and not inherited
+
+        return [name for name in slots if own(name)]
 
     def _fill(self, host: _Host) -> Any:
         self._host = host
@@ -240,10 +242,6 @@ class Plugin:
 
     def _kernels(self) -> list[tuple[str, Callable[..., Any], bool]]:
         """Kernel name, the bound method, and whether it takes any strides."""
-        import tvm_ffi  # here, because it imports torch where that is installed
-
-        # TVM-FFI passes on the names of the exceptions that it knows, and calls all others RuntimeError.
-        tvm_ffi.register_error(NotImplementedError)
         found = []
         for attribute in dir(type(self)):
             function = getattr(type(self), attribute)

@@ -73,6 +73,7 @@ def _construct(plugin: Callable[[], Any], origin: str) -> Any:
 
 
 def _load_library(path: Path, probe: bool = True) -> Any:
+    path = path.absolute()  # the loader looks for a bare file name in the system's folders only
     if not path.exists():
         raise PluginError(
             f"{path}: there is no such file; check HARDPOINT_PLUGIN_PATH or reinstall the plug-in's package"
@@ -89,8 +90,10 @@ def _load_python_file(path: Path) -> Any:
 
     from hardpoint.plugin import Plugin
 
-    scope = _construct(lambda: runpy.run_path(str(path), run_name=path.stem), str(path))
-    own = (v for v in scope.values() if isinstance(v, type) and issubclass(v, Plugin) and v.__module__ == path.stem)
+    # Not the bare stem: while the file runs it stands in sys.modules, where it could hide a module of that name.
+    module = f"hardpoint_plugin_{path.stem}"
+    scope = _construct(lambda: runpy.run_path(str(path), run_name=module), str(path))
+    own = (v for v in scope.values() if isinstance(v, type) and issubclass(v, Plugin) and v.__module__ == module)
     classes = list(dict.fromkeys(own))
     if len(classes) != 1:
         names = ", ".join(c.__name__ for c in classes) or "none"
@@ -132,9 +135,9 @@ def _probe(path: Path) -> None:
             f"{sys.executable} -c \"import hardpoint.plugins as p; p.load_path('{path}', probe=False)\""
         )
     if done.returncode == _PROBE_STATUS + 1:
-        # The message of a refused plug-in, from the same code that would refuse it here. It starts with the path, and
-        # what the plug-in itself printed comes before it.
-        raise PluginError(done.stderr[max(done.stderr.rfind(f"{path}: "), 0) :].strip())
+        # The message of a refused plug-in, from the same code that would refuse it here. It starts a line with the
+        # path; what the plug-in itself printed comes before it.
+        raise PluginError(done.stderr[max(f"\n{done.stderr}".rfind(f"\n{path}: "), 0) :].strip())
     if done.returncode != _PROBE_STATUS:
         raise PluginError(
             f"{path}: ended the process with exit status {done.returncode} while it was loaded in one of its own; "

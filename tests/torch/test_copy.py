@@ -159,7 +159,7 @@ def test_conversion_of_special_values(dtype, target):
     x = special.to(dtype)
     converted = x.sim().to(target).cpu()
     exactly(converted, x.to(target))
-    exactly(converted.signbit(), x.to(target).signbit())
+    exactly(converted[1:].signbit(), x.to(target)[1:].signbit())  # a NaN's sign means nothing
 
 
 @pytest.mark.parametrize("target", [torch.int8, torch.int32, torch.int64, torch.uint8], ids=str)
@@ -440,11 +440,17 @@ def test_deepcopy_keeps_sharing():
 
 def test_deepcopy_of_a_parameter():
     parameter = torch.nn.Parameter(torch.arange(3.0, device="sim"))
-    parameter.grad = torch.ones(3, device="sim")
     copied = copy.deepcopy(parameter)
     assert isinstance(copied, torch.nn.Parameter)
     assert copied.requires_grad
     assert copied.tolist() == [0, 1, 2]
-    assert copied.grad.tolist() == [1, 1, 1]
-    assert copied.grad.data_ptr() != parameter.grad.data_ptr()
+    assert copied.data_ptr() != parameter.data_ptr()
     assert copy.copy(parameter).data_ptr() == parameter.data_ptr()
+
+
+def test_deepcopy_of_a_gradient():
+    leaf = torch.arange(3.0, device="sim", requires_grad=True)
+    leaf.grad = torch.ones(3, device="sim")
+    copied = copy.deepcopy(leaf)
+    assert copied.grad.tolist() == [1, 1, 1]
+    assert copied.grad.data_ptr() != leaf.grad.data_ptr()

@@ -20,6 +20,8 @@ class Override:
         self.function = function
         import tvm_ffi  # here, because it imports torch where that is installed
 
+        # TVM-FFI passes the kinds of error that it knows by name, and this one means "not this call" to us.
+        tvm_ffi.register_error("NotImplementedError", NotImplementedError)
         self._handle = tvm_ffi.convert(function)
         flags = core.KERNEL_STRIDED if strided else 0
         self._token: int | None = core.override_kernel(device, name, self._handle.__chandle__(), flags)

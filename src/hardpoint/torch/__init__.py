@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from typing import Any
 
@@ -24,7 +25,7 @@ def mount(plugin: Any = None) -> str:
     """
     global _mounted
     from hardpoint import plugins
-    from hardpoint.torch import _adapter
+    from hardpoint.torch import _adapter, _exit
 
     with _lock:
         if _mounted is not None:
@@ -43,6 +44,7 @@ def mount(plugin: Any = None) -> str:
         if python is not None:
             python.overrides = [Override(plugin.name, *kernel) for kernel in python._kernels()]
         adapter.attach(plugin.name)
+        atexit.register(_exit.end_backward_threads, adapter)
         _expose(plugin.name, adapter)
         _mounted = plugin.name
         return str(plugin.name)
@@ -66,6 +68,7 @@ def _check_name(name: str) -> None:
 
 def _expose(name: str, adapter: Any) -> None:
     import torch
+
     from hardpoint.torch import _device_module, printing, sharing
 
     torch.utils.rename_privateuse1_backend(name)

@@ -23,8 +23,9 @@ def _rebuild_shared(
     requires_grad: bool,
     parameter: bool,
 ) -> Any:
-    import hardpoint.torch
     import torch
+
+    import hardpoint.torch
     from hardpoint.torch import _adapter
 
     name = hardpoint.torch.mount()
@@ -34,8 +35,9 @@ def _rebuild_shared(
 
 
 def _rebuild_copy(tensor: Any, device: str, requires_grad: bool, parameter: bool) -> Any:
-    import hardpoint.torch
     import torch
+
+    import hardpoint.torch
 
     hardpoint.torch.mount()
     moved = tensor.to(device)
@@ -44,9 +46,8 @@ def _rebuild_copy(tensor: Any, device: str, requires_grad: bool, parameter: bool
 
 def register(name: str, adapter: Any) -> None:
     """Teach multiprocessing's pickler about this device; tensors elsewhere go torch's own way."""
-    from torch.multiprocessing import reductions
-
     import torch
+    from torch.multiprocessing import reductions
 
     shares = "interprocess" in adapter.extensions()
 

@@ -1,0 +1,71 @@
+"""For tests of plug-ins: compiling them, and using each in a process of its own, for torch has room for one device."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CC = os.environ.get("CC") or shutil.which("cc") or "gcc"
+
+
+def environment(cache: Path, **variables: str) -> dict[str, str]:
+    """This process's environment without Hardpoint's settings, a cache of its own, and `variables`."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("HARDPOINT_")}
+    return {**inherited, "HARDPOINT_CACHE": str(cache), **variables}
+
+
+def ask_python(code: str, cache: Path, **variables: str) -> Any:
+    """Run a program that leaves its findings in a variable `answer`, and return them."""
+    command = [sys.executable, "-c", f"{code}\nimport json\nprint('\\nanswer', json.dumps(answer))"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(cache, **variables), timeout=120)
+    assert done.returncode == 0, f"the program ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return json.loads(next(line[7:] for line in done.stdout.splitlines() if line.startswith("answer ")))
+
+
+def include_flags() -> list[str]:
+    """For compiling a plug-in as its vendor would: against the installed headers."""
+    from hardpoint._runtime import include_dir, tvm_ffi_library
+
+    return [f"-I{include_dir()}", f"-I{Path(tvm_ffi_library()).parent.parent / 'include'}"]
+
+
+def compile_c(source: Path, output: Path, *flags: str) -> Path:
+    """Compile one C11 file, strictly."""
+    strict = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]
+    command = [CC, *strict, *flags, *include_flags(), "-o", str(output), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+#: Struct -> field -> offset and size in bytes; the field "" stands for the whole struct.
+Layout = dict[str, dict[str, tuple[int, int]]]
+
+
+def layout(header: Path, folder: Path) -> Layout:
+    """The layout of the structs that a C header defines, as the compiler sees it."""
+    text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
+    lines = [f'#include "{header}"', "#include <stdio.h>", "int main(void) {"]
+    for struct, body in re.findall(r"typedef struct (\w+) \{(.*?)\} \w+;", text, flags=re.DOTALL):
+        lines.append(f'  printf("{struct}. 0 %zu\\n", sizeof({struct}));')
+        # A declaration's name: in a function pointer (*name)(...), else the last word before any [size].
+        for field in re.findall(r"\(\*(\w+)\)[^;]*;|(\w+)(?:\[\w+\])?;", body):
+            name = "".join(field)
+            size = f"sizeof((({struct}*)0)->{name})"
+            lines.append(f'  printf("{struct}.{name} %zu %zu\\n", offsetof({struct}, {name}), {size});')
+    source = folder / f"{header.stem}.c"
+    source.write_text("\n".join([*lines, "  return 0;", "}", ""]))
+    printed = subprocess.run([compile_c(source, folder / header.stem)], check=True, capture_output=True, text=True)
+    found: Layout = {}
+    for line in printed.stdout.splitlines():
+        name, offset, size = line.split()
+        struct, _, field = name.partition(".")
+        found.setdefault(struct, {})[field] = (int(offset), int(size))
+    return found

@@ -1,0 +1,36 @@
+"""The promise of the ABI: what was built with the header of 1.0 loads for ever."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from plugin_tools import ROOT, ask_python, compile_c, layout
+
+from hardpoint._runtime import include_dir
+
+FROZEN = ROOT / "tests" / "data" / "plugin_1_0.h"
+
+
+def test_tables_only_grow_at_their_end(tmp_path: Path) -> None:
+    old, new = layout(FROZEN, tmp_path), layout(include_dir() / "hardpoint" / "plugin.h", tmp_path)
+    assert {"HpHost", "HpPlugin", "HpStreams", "HpEvents", "HpInfo", "HpPinned", "HpPeer"} <= set(old)
+    for struct, fields in old.items():
+        kept = dict(list(new[struct].items())[: len(fields)])
+        assert list(kept) == list(fields), struct
+        assert kept.pop("")[1] >= fields.pop("")[1]
+        assert kept == fields, struct
+
+
+def test_a_plugin_built_with_the_header_of_1_0(tmp_path: Path) -> None:
+    (tmp_path / "hardpoint").mkdir()
+    shutil.copy(FROZEN, tmp_path / "hardpoint" / "plugin.h")
+    flags = ("-Wno-unused", "-shared", "-fPIC", f"-I{tmp_path}")
+    path = compile_c(ROOT / "tests" / "data" / "plugin.c", tmp_path / "libtest.so", *flags)
+    code = """
+import torch, hardpoint
+a, b = torch.tensor([1.0, 2.0], device="test"), torch.tensor([10.0, 20.0], device="test")
+answer = dict(sum=(a + b).tolist(), calls=hardpoint.counters()["aten::add.Tensor"])
+"""
+    answer = ask_python(code, tmp_path / "cache", HARDPOINT_PLUGIN_PATH=str(path), HARDPOINT_DEVICE="test")
+    assert answer == {"sum": [11, 22], "calls": {"vendor": 1}}

@@ -1,0 +1,308 @@
+"""What goes wrong on the device is told with the operator's name, and the program can go on."""
+
+from __future__ import annotations
+
+import pytest
+
+PROGRAM = """
+import torch
+import hardpoint
+import hardpoint.sim
+
+BIG = 1 << 20
+
+def message(call):
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error)
+    raise AssertionError("nothing was raised")
+
+"""
+
+
+def check(run_python, body: str, **variables) -> None:
+    run_python(PROGRAM + body, **variables)
+
+
+@pytest.mark.parametrize("size", [4, 1 << 20])
+@pytest.mark.parametrize(
+    ("operator", "call"),
+    [
+        ("aten::add.Tensor", "x + x"),
+        ("aten::mul.Tensor", "x * 2"),
+        ("aten::mm", "x.view(2, -1) @ x.view(-1, 2)"),
+        ("aten::relu", "x.relu()"),
+        ("aten::fill_.Scalar", "x.fill_(3)"),
+        ("aten::zero_", "x.zero_()"),
+        ("aten::copy_", "x.view(2, -1).t().contiguous()"),
+    ],
+)
+def test_kernel_failure_names_the_operator(run_python, operator, call, size):
+    check(
+        run_python,
+        f"""
+x = torch.ones({size}, device="sim")
+torch.sim.synchronize()
+with hardpoint.sim.fault("kernel"):
+    kept = {call}
+    text = message(torch.sim.synchronize)
+assert "{operator}" in text, text
+assert "injected kernel failure" in text, text
+assert "sim:0" in text, text
+torch.sim.synchronize()  # told once
+assert (torch.ones(3, device="sim") + 1).tolist() == [2, 2, 2]
+""",
+    )
+
+
+def test_failure_surfaces_where_the_program_waits(run_python):
+    check(
+        run_python,
+        """
+x = torch.ones(BIG, device="sim")
+for wait in (lambda y: y.cpu(), lambda y: y[0].item(), lambda y: torch.accelerator.synchronize(), lambda y: y.tolist(),
+             lambda y: torch.sim.current_stream().synchronize(), lambda y: torch.erfinv(y)):
+    with hardpoint.sim.fault("kernel:operator=aten::add"):
+        y = x + 1
+        text = message(lambda: wait(y))
+    assert "aten::add.Tensor" in text, text
+    assert (x + 1)[0].item() == 2
+""",
+    )
+
+
+def test_failure_of_one_operator_among_many(run_python):
+    check(
+        run_python,
+        """
+x = torch.ones(BIG, device="sim")
+with hardpoint.sim.fault("kernel:after=3:operator=aten::mul"):
+    for _ in range(5):
+        x = x * 2
+        y = x + 1
+    text = message(torch.sim.synchronize)
+assert "aten::mul.Tensor" in text, text
+assert "aten::add" not in text.split(" failed")[0].rsplit("operator", 1)[-1], text
+""",
+    )
+
+
+def test_failure_on_a_stream_and_device_of_its_own(run_python):
+    check(
+        run_python,
+        """
+stream = torch.sim.Stream(1)
+with torch.sim.stream(stream), hardpoint.sim.fault("kernel"):
+    x = torch.empty(BIG, device="sim:1").fill_(2)
+torch.sim.synchronize(0)
+text = message(stream.synchronize)
+assert "sim:1" in text and "aten::fill_.Scalar" in text, text
+torch.sim.synchronize(1)
+""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "call"),
+    [
+        ("to the device", "torch.ones(BIG).to('sim')"),
+        ("to the host", "x.cpu()"),
+        ("on the device", "(x.clone(), torch.sim.synchronize())"),
+        ("between devices", "(x.to('sim:1'), torch.sim.synchronize(0))"),
+        ("an item", "x[0].item()"),
+        ("the CPU tier", "torch.erfinv(x)"),
+        ("printing", "repr(x)"),
+    ],
+)
+def test_copy_failure(run_python, where, call):
+    check(
+        run_python,
+        f"""
+x = torch.full((BIG,), 0.5, device="sim")
+torch.sim.synchronize()
+with hardpoint.sim.fault("copy"):
+    text = message(lambda: {call})
+assert "injected copy failure" in text, text
+torch.sim.synchronize(0)
+torch.sim.synchronize(1)
+assert x.sum().item() == BIG / 2
+""",
+    )
+
+
+def test_copy_failure_in_the_cpu_tier_names_the_operator(run_python):
+    check(
+        run_python,
+        """
+x = torch.full((4,), 0.5, device="sim")
+with hardpoint.sim.fault("copy:operator=erfinv"):
+    text = message(lambda: torch.erfinv(x))
+assert "aten::erfinv" in text, text
+assert torch.erfinv(x).shape == (4,)
+""",
+    )
+
+
+def test_allocation_is_tried_again(run_python):
+    check(
+        run_python,
+        """
+with hardpoint.sim.fault("allocate:count=1"):
+    x = torch.ones(BIG, device="sim")
+assert x.sum().item() == BIG
+assert torch.sim.memory_stats()["num_alloc_retries"] == 1
+assert torch.sim.memory_stats()["num_ooms"] == 0
+""",
+    )
+
+
+def test_allocation_failure_is_raised(run_python):
+    check(
+        run_python,
+        """
+with hardpoint.sim.fault("allocate:count=0"):
+    try:
+        torch.ones(BIG, device="sim")
+    except torch.OutOfMemoryError as error:
+        assert f"tried to allocate {4 * BIG} bytes" in str(error), error
+        assert "largest free cached block" in str(error), error
+    else:
+        raise AssertionError
+assert torch.ones(BIG, device="sim").sum().item() == BIG
+assert torch.sim.memory_stats()["num_ooms"] == 1
+""",
+    )
+
+
+@pytest.mark.parametrize("size", [4, 1 << 20])
+@pytest.mark.parametrize(
+    "wait",
+    ["torch.sim.synchronize()", "y.cpu()", "torch.sim.current_stream().synchronize()", "event.synchronize()"],
+)
+def test_hang_is_reported_with_the_operator(run_python, wait, size):
+    check(
+        run_python,
+        f"""
+import time
+hardpoint.set_timeout(1)
+assert hardpoint.timeout() == 1
+x = torch.ones({size}, device="sim")
+torch.sim.synchronize()
+hardpoint.sim.set_fault("hang:operator=aten::add")
+y = x + 1
+event = torch.sim.current_stream().record_event()
+start = time.monotonic()
+text = message(lambda: {wait})
+assert 0.8 < time.monotonic() - start < 20
+assert "aten::add.Tensor" in text, text
+assert "timeout" in text.lower() or "hang" in text.lower() or "running for" in text, text
+hardpoint.sim.set_fault("")  # the hang ends
+torch.sim.synchronize()
+assert y[0].item() == 2
+""",
+    )
+
+
+def test_timeout_from_the_environment(run_python):
+    check(run_python, "assert hardpoint.timeout() == 2.5", HARDPOINT_TIMEOUT="2.5")
+
+
+def test_wrong_timeout(run_python):
+    check(
+        run_python,
+        """
+for wrong in (-1, -0.5):
+    try:
+        hardpoint.set_timeout(wrong)
+    except ValueError as error:
+        assert "negative" in str(error)
+    else:
+        raise AssertionError
+""",
+    )
+
+
+@pytest.mark.parametrize("specification", ["nonsense", "copy:after=x", "copy:after=0", "copy:color=red", "kernel,", "copy:count=-1"])
+def test_wrong_fault_specification(run_python, specification):
+    check(
+        run_python,
+        f"""
+try:
+    hardpoint.sim.set_fault({specification!r})
+except ValueError as error:
+    assert {specification!r} in str(error)
+else:
+    raise AssertionError
+assert (torch.ones(2, device="sim") + 1).tolist() == [2, 2]
+""",
+    )
+
+
+@pytest.mark.parametrize("access", ["ctypes.string_at(x.data_ptr(), 4)", "ctypes.memset(x.data_ptr(), 0, 4)"])
+@pytest.mark.parametrize("index", [0, 1])
+def test_host_access_to_device_memory(run_python, access, index):
+    done = run_python(
+        f"""
+        import ctypes
+        import torch
+        x = torch.ones(4, device="sim:{index}")
+        torch.sim.synchronize({index})
+        {access}
+        """,
+        check=False,
+    )
+    assert done.returncode == -11
+    assert f"host code touched device memory at 0x" in done.stderr
+    assert f"(sim:{index})" in done.stderr
+    assert "tensor.cpu()" in done.stderr
+
+
+def test_failure_inside_backward(run_python):
+    check(
+        run_python,
+        """
+x = torch.ones(BIG, device="sim", requires_grad=True)
+y = (x * x).sum()
+with hardpoint.sim.fault("kernel:operator=aten::mul"):
+    text = message(lambda: (y.backward(), torch.sim.synchronize()))
+assert "aten::mul" in text, text
+""",
+    )
+
+
+def test_failure_leaves_no_memory_behind(run_python):
+    check(
+        run_python,
+        """
+import gc
+x = torch.full((BIG,), 0.5, device="sim")
+torch.sim.synchronize()
+before = torch.sim.memory_allocated()
+for kind in ("kernel", "copy", "allocate:count=2"):
+    for call in (lambda: x + x, lambda: torch.erfinv(x), lambda: x.cpu(), lambda: x.to("sim:1")):
+        torch.sim.empty_cache()
+        with hardpoint.sim.fault(kind):
+            try:
+                call()
+                torch.sim.synchronize(0)
+                torch.sim.synchronize(1)
+            except RuntimeError:
+                pass
+        gc.collect()
+        assert torch.sim.memory_allocated() == before, (kind, torch.sim.memory_allocated() - before)
+        assert torch.sim.memory_allocated(1) == 0
+assert x.sum().item() == BIG / 2
+""",
+    )
+
+
+def test_program_ends_while_the_device_hangs(run_python):
+    run_python(
+        """
+        import torch, hardpoint, hardpoint.sim
+        hardpoint.sim.set_fault("hang")
+        x = torch.ones(1 << 20, device="sim") + 1
+        """,
+        timeout=30,
+    )

@@ -1,0 +1,261 @@
+"""Plug-ins written in Python: the table they become, how exceptions travel, and what torch makes of them."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_tools import ROOT, Layout, ask_python, layout
+
+from hardpoint._runtime import include_dir
+from hardpoint.plugin import (
+    _EXTENSION_TABLES,
+    _EXTENSIONS,
+    _REQUIRED,
+    DeviceError,
+    Plugin,
+    Status,
+    _Host,
+    _PluginTable,
+    _Properties,
+)
+
+TARDY = {"HARDPOINT_PLUGIN_PATH": str(ROOT / "tests" / "data" / "tardy.py"), "HARDPOINT_DEVICE": "tardy"}
+
+# ---- The table
+
+
+@pytest.fixture(scope="module")
+def header(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    return layout(include_dir() / "hardpoint" / "plugin.h", tmp_path_factory.mktemp("layout"))
+
+
+def places(table: Any) -> dict[str, tuple[int, int]]:
+    return {name: (getattr(table, name).offset, getattr(table, name).size) for name, *_ in table._fields_}
+
+
+@pytest.mark.parametrize(("struct", "table"), [("HpPlugin", _PluginTable), ("HpProperties", _Properties)])
+def test_layout(struct: str, table: Any, header: Layout) -> None:
+    assert {"": (0, ctypes.sizeof(table)), **places(table)} == header[struct]
+
+
+def test_layout_of_the_host_begins_alike(header: Layout) -> None:
+    assert places(_Host).items() <= header["HpHost"].items()
+
+
+@pytest.mark.parametrize("extension", _EXTENSION_TABLES)
+def test_layout_of_extensions(extension: str, header: Layout) -> None:
+    table = _EXTENSION_TABLES[extension]
+    (_, size), *fields = header[f"Hp{extension.capitalize()}"].values()
+    assert ctypes.sizeof(table) == size
+    assert list(places(table).values()) == fields
+    names = [name for name in header[f"Hp{extension.capitalize()}"] if name]
+    # A method is named after its slot, and after what it is about where the slot's name does not say it.
+    assert all(own.startswith(slot) for own, slot in zip(places(table), names, strict=True))
+
+
+def test_status_codes() -> None:
+    text = (include_dir() / "hardpoint" / "plugin.h").read_text()
+    for status in Status:
+        assert f"HP_{status.name} = {status.value}" in text
+
+
+# ---- Exceptions and results
+
+
+class Odd(Plugin):
+    name = "odd"
+
+    def __init__(self, outcome: Any) -> None:
+        self.outcome = outcome
+
+    def _give(self, *_: Any) -> Any:
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+    allocate = query_stream = memory = _give
+
+    def free(self, device: int, address: int) -> None:
+        self.freed = (device, address)
+
+
+def filled(outcome: Any) -> tuple[Any, list[str], Odd]:
+    """The C table of a plug-in, the messages that it leaves, and the plug-in."""
+    messages: list[str] = []
+
+    def fail(status: int, pattern: bytes, message: bytes) -> int:
+        messages.append(message.decode())
+        return status
+
+    host = _Host(fail=dict(_Host._fields_)["fail"](fail))
+    plugin = Odd(outcome)
+    return plugin._fill(host), messages, plugin
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "message"),
+    [
+        (MemoryError("12 bytes are left"), Status.OUT_OF_MEMORY, "12 bytes are left"),
+        (MemoryError(), Status.OUT_OF_MEMORY, "out of memory"),
+        (NotImplementedError("not here"), Status.NOT_SUPPORTED, "not here"),
+        (DeviceError(Status.DEVICE_LOST, "fell off the bus"), Status.DEVICE_LOST, "fell off the bus"),
+        (DeviceError(Status.TIMEOUT, "50% done"), Status.TIMEOUT, "50% done"),
+        (KeyError("x"), Status.ERROR, "KeyError: 'x'"),
+        (SystemExit(3), Status.ERROR, "SystemExit: 3"),
+        ("not an address", Status.ERROR, "TypeError: "),
+    ],
+)
+def test_exceptions_become_statuses(outcome: Any, status: Status, message: str) -> None:
+    table, messages, _ = filled(outcome)
+    assert table.allocate(0, 64, ctypes.byref(ctypes.c_void_p())) == status
+    assert len(messages) == 1
+    assert messages[0].startswith(message)
+
+
+def test_results_are_stored() -> None:
+    table, messages, plugin = filled(4096)
+    address = ctypes.c_void_p()
+    assert table.allocate(0, 64, ctypes.byref(address)) == Status.OK
+    assert address.value == 4096
+    assert table.free(1, None) == Status.OK
+    assert plugin.freed == (1, 0)  # a null pointer is 0 for a plug-in
+    table, _, _ = filled((5, 9))
+    info = ctypes.cast(table.info, ctypes.POINTER(_EXTENSION_TABLES["info"])).contents
+    free, total = ctypes.c_uint64(), ctypes.c_uint64()
+    assert info.memory(0, ctypes.byref(free), ctypes.byref(total)) == Status.OK
+    assert (free.value, total.value) == (5, 9)
+    assert not info.properties
+    assert not table.events
+    assert messages == []
+
+
+def test_a_method_may_be_set_on_the_instance() -> None:
+    plugin = Odd(1)
+    plugin.device_count = lambda: 3  # type: ignore[attr-defined]
+    assert "device_count" in plugin._provided(_REQUIRED)
+    assert plugin._provided(_EXTENSIONS["info"]) == ["memory"]  # the base class's properties() does not count
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"), [(True, Status.OK), (None, Status.OK), (False, Status.NOT_READY), (OSError(), Status.ERROR)]
+)
+def test_queries(outcome: Any, status: Status) -> None:
+    table, _, _ = filled(outcome)
+    streams = ctypes.cast(table.streams, ctypes.POINTER(_EXTENSION_TABLES["streams"])).contents
+    assert streams.query_stream(0, None) == status
+
+
+# ---- Through torch
+
+START = """
+import torch, hardpoint
+from hardpoint.plugin import Plugin
+(tardy,) = (c.latest for c in Plugin.__subclasses__())
+x = torch.arange(6.0).to("tardy")
+"""
+
+
+def test_extensions(tmp_path: Path) -> None:
+    code = """
+answer = dict(double=(x + x).tolist(), devices=torch.accelerator.device_count())
+answer["properties"] = torch.tardy.get_device_properties(0)
+answer["memory"] = [tardy.used == total - free for free, total in [torch.tardy.mem_get_info(0)]]
+page_locked = torch.arange(4.0).pin_memory()
+answer["pinned"] = [torch.ones(1).is_pinned(), page_locked.is_pinned(), tardy.calls["allocate_pinned"]]
+torch.accelerator.synchronize()
+y = page_locked.to("tardy", non_blocking=True)
+answer["queued"] = [len(tardy.streams[0, 0].queue), torch.accelerator.current_stream().query()]
+torch.accelerator.synchronize()
+answer["idle"] = [len(tardy.streams[0, 0].queue), torch.accelerator.current_stream().query()]
+answer["copied"] = y.tolist()
+answer["peer"] = [(x + x).to("tardy:1").tolist(), tardy.calls["copy_peer"]]
+answer["calls"] = hardpoint.counters()["aten::add.Tensor"]
+"""
+    answer = ask_python(START + code, tmp_path, **TARDY)
+    assert answer["double"] == [0, 2, 4, 6, 8, 10]
+    assert answer["devices"] == 2
+    assert answer["properties"] == ["Tardy accelerator", 256 << 20, 7, 3, 0]
+    assert answer["memory"] == [True]
+    assert answer["pinned"] == [False, True, 1]
+    assert answer["queued"] == [1, False]
+    assert answer["idle"] == [0, True]
+    assert answer["copied"] == [0, 1, 2, 3]
+    assert answer["peer"] == [[0, 2, 4, 6, 8, 10], 1]
+    assert answer["calls"] == {"vendor": 2}
+
+
+def test_streams_and_events(tmp_path: Path) -> None:
+    code = """
+side = torch.Stream("tardy")
+main = torch.accelerator.current_stream()
+start, end = (torch.Event("tardy", enable_timing=True) for _ in range(2))
+start.record(side)
+side.wait_stream(main)
+with side:
+    y = x + x
+    end.record()
+before = end.query()
+main.wait_event(end)
+z = y + y
+answer = dict(before=before, z=z.tolist(), after=end.query())
+answer.update(waits=tardy.calls["wait_event"], ms=start.elapsed_time(end))
+"""
+    answer = ask_python(START + code, tmp_path, **TARDY)
+    assert answer["before"] is False
+    assert answer["z"] == [0, 4, 8, 12, 16, 20]
+    assert answer["after"] is True
+    assert answer["waits"] == 2
+    assert 0 <= answer["ms"] < 60_000
+
+
+def test_failures(tmp_path: Path) -> None:
+    code = """
+answer = {}
+def failing(name, action):
+    try:
+        action()
+        answer[name] = "no error"
+    except Exception as error:
+        answer[name] = [type(error).__name__, str(error)]
+failing("memory", lambda: torch.empty(1 << 30, dtype=torch.uint8, device="tardy"))
+tardy.broken = True
+failing("launch", lambda: x + x)
+failing("wait", torch.accelerator.synchronize)
+tardy.broken = False
+failing("index", lambda: torch.ones(1, device="tardy:2"))
+answer["sum"] = (x + x).tolist()
+"""
+    answer = ask_python(START + code, tmp_path, **TARDY)
+    assert answer["memory"][0] == "OutOfMemoryError"
+    assert "tardy:0: out of memory: tried to allocate 1073741824 bytes (1.00 GiB)" in answer["memory"][1]
+    assert "The plug-in says: " in answer["memory"][1]
+    assert "bytes are left" in answer["memory"][1]
+    assert answer["launch"] == "no error"  # it is only queued
+    assert answer["wait"][0] == "RuntimeError"
+    assert "tardy:0: waiting for stream 0 failed (device lost): the adder melted" in answer["wait"][1]
+    assert answer["wait"][1].endswith("aten::add.Tensor")
+    assert answer["index"][0] == "RuntimeError"
+    assert "2 device(s)" in answer["index"][1]
+    assert answer["sum"] == [0, 2, 4, 6, 8, 10]
+
+
+def test_training_on_a_device_that_runs_nothing_before_somebody_waits(tmp_path: Path) -> None:
+    code = """
+def train(device):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    data = torch.linspace(-1, 1, 24).reshape(8, 3)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(data.to(device, non_blocking=True)).square().mean().backward()
+        optimizer.step()
+    return [p.detach().cpu() for p in model.parameters()]
+torch.testing.assert_close(train("tardy"), train("cpu"))
+answer = hardpoint.counters()
+"""
+    answer = ask_python(START + code, tmp_path, **TARDY)
+    assert answer["aten::tanh_backward.grad_input"] == {"cpu": 3}

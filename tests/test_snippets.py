@@ -1,0 +1,33 @@
+"""Runs the documentation's Python blocks that are marked with ``<!-- run -->``, each in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"<!-- run -->\n```python\n(.*?)```", re.S)
+SNIPPETS = [
+    pytest.param(code, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, code in enumerate(BLOCK.findall(page.read_text()), 1)
+]
+
+
+@pytest.mark.parametrize("code", SNIPPETS)
+def test_snippet(code: str) -> None:
+    done = subprocess.run([sys.executable, "-W", "error::RuntimeWarning", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_page_of_snippets_was_found() -> None:
+    assert len(SNIPPETS) >= 10
+    for page in PAGES:
+        translated = page.with_name(page.name.replace(".md", ".zh-CN.md"))
+        if page.name != translated.name and translated.exists():
+            assert len(BLOCK.findall(page.read_text())) == len(BLOCK.findall(translated.read_text())), page
