@@ -25,33 +25,32 @@ def check(run_python, body: str, **variables) -> None:
     run_python(PROGRAM + body, **variables)
 
 
-@pytest.mark.parametrize("size", [4, 1 << 20])
-@pytest.mark.parametrize(
-    ("operator", "call"),
-    [
-        ("aten::add.Tensor", "x + x"),
-        ("aten::mul.Tensor", "x * 2"),
-        ("aten::mm", "x.view(2, -1) @ x.view(-1, 2)"),
-        ("aten::relu", "x.relu()"),
-        ("aten::fill_.Scalar", "x.fill_(3)"),
-        ("aten::zero_", "x.zero_()"),
-        ("aten::copy_", "x.view(2, -1).t().contiguous()"),
-    ],
-)
-def test_kernel_failure_names_the_operator(run_python, operator, call, size):
+def test_kernel_failure_names_the_operator(run_python):
     check(
         run_python,
-        f"""
-x = torch.ones({size}, device="sim")
-torch.sim.synchronize()
-with hardpoint.sim.fault("kernel"):
-    kept = {call}
-    text = message(torch.sim.synchronize)
-assert "{operator}" in text, text
-assert "injected kernel failure" in text, text
-assert "sim:0" in text, text
-torch.sim.synchronize()  # told once
-assert (torch.ones(3, device="sim") + 1).tolist() == [2, 2, 2]
+        """
+CALLS = {
+    "aten::add.Tensor": lambda x: x + x,
+    "aten::mul.Tensor": lambda x: x * 2,
+    "aten::mm": lambda x: x.view(2, -1) @ x.view(-1, 2),
+    "aten::bmm": lambda x: torch.bmm(x.view(1, 2, -1), x.view(1, -1, 2)),
+    "aten::relu": lambda x: x.relu(),
+    "aten::fill_.Scalar": lambda x: x.fill_(3),
+    "aten::zero_": lambda x: x.zero_(),
+    "aten::copy_": lambda x: x.view(2, -1).t().contiguous(),
+}
+for size in (4, BIG):
+    for operator, call in CALLS.items():
+        x = torch.ones(size, device="sim")
+        torch.sim.synchronize()
+        with hardpoint.sim.fault("kernel"):
+            kept = call(x)
+            text = message(torch.sim.synchronize)
+        assert operator in text, text
+        assert "injected kernel failure" in text, text
+        assert "sim:0" in text, text
+        torch.sim.synchronize()  # told once
+        assert (torch.ones(3, device="sim") + 1).tolist() == [2, 2, 2]
 """,
     )
 
@@ -62,7 +61,7 @@ def test_failure_surfaces_where_the_program_waits(run_python):
         """
 x = torch.ones(BIG, device="sim")
 for wait in (lambda y: y.cpu(), lambda y: y[0].item(), lambda y: torch.accelerator.synchronize(), lambda y: y.tolist(),
-             lambda y: torch.sim.current_stream().synchronize(), lambda y: torch.erfinv(y)):
+             lambda y: torch.sim.current_stream().synchronize(), lambda y: torch.histc(y)):
     with hardpoint.sim.fault("kernel:operator=aten::add"):
         y = x + 1
         text = message(lambda: wait(y))
@@ -103,30 +102,28 @@ torch.sim.synchronize(1)
     )
 
 
-@pytest.mark.parametrize(
-    ("where", "call"),
-    [
-        ("to the device", "torch.ones(BIG).to('sim')"),
-        ("to the host", "x.cpu()"),
-        ("on the device", "(x.clone(), torch.sim.synchronize())"),
-        ("between devices", "(x.to('sim:1'), torch.sim.synchronize(0))"),
-        ("an item", "x[0].item()"),
-        ("the CPU tier", "torch.erfinv(x)"),
-        ("printing", "repr(x)"),
-    ],
-)
-def test_copy_failure(run_python, where, call):
+def test_copy_failure(run_python):
     check(
         run_python,
-        f"""
+        """
 x = torch.full((BIG,), 0.5, device="sim")
-torch.sim.synchronize()
-with hardpoint.sim.fault("copy"):
-    text = message(lambda: {call})
-assert "injected copy failure" in text, text
-torch.sim.synchronize(0)
-torch.sim.synchronize(1)
-assert x.sum().item() == BIG / 2
+CALLS = {
+    "to the device": lambda: torch.ones(BIG).to("sim"),
+    "to the host": lambda: x.cpu(),
+    "on the device": lambda: (x.clone(), torch.sim.synchronize()),
+    "between devices": lambda: (x.to("sim:1"), torch.sim.synchronize(0)),
+    "an item": lambda: x[0].item(),
+    "the CPU tier": lambda: torch.histc(x),
+    "printing": lambda: repr(x),
+}
+for name, call in CALLS.items():
+    torch.sim.synchronize()
+    with hardpoint.sim.fault("copy"):
+        text = message(call)
+    assert "injected copy failure" in text, (name, text)
+    torch.sim.synchronize(0)
+    torch.sim.synchronize(1)
+    assert x.sum().item() == BIG / 2
 """,
     )
 
@@ -136,10 +133,10 @@ def test_copy_failure_in_the_cpu_tier_names_the_operator(run_python):
         run_python,
         """
 x = torch.full((4,), 0.5, device="sim")
-with hardpoint.sim.fault("copy:operator=erfinv"):
-    text = message(lambda: torch.erfinv(x))
-assert "aten::erfinv" in text, text
-assert torch.erfinv(x).shape == (4,)
+with hardpoint.sim.fault("copy:operator=histc"):
+    text = message(lambda: torch.histc(x))
+assert "aten::histc" in text, text
+assert torch.histc(x, 2).sum().item() == 4
 """,
     )
 
@@ -175,32 +172,47 @@ assert torch.sim.memory_stats()["num_ooms"] == 1
     )
 
 
-@pytest.mark.parametrize("size", [4, 1 << 20])
 @pytest.mark.parametrize(
     "wait",
-    ["torch.sim.synchronize()", "y.cpu()", "torch.sim.current_stream().synchronize()", "event.synchronize()"],
+    [
+        "torch.sim.synchronize()",
+        "torch.sim.current_stream().synchronize()",
+        "event.synchronize()",
+        "y.cpu()",
+        "y[-1].item()",
+        "torch.histc(y)",
+        "y.copy_(torch.ones(size))",
+        "torch.zeros(size).copy_(y)",
+    ],
 )
-def test_hang_is_reported_with_the_operator(run_python, wait, size):
+def test_hang_is_reported_with_the_operator(run_python, wait):
+    """And what was queued behind it does no harm when the hang ends after all."""
     check(
         run_python,
         f"""
+import gc
 import time
-hardpoint.set_timeout(1)
-assert hardpoint.timeout() == 1
-x = torch.ones({size}, device="sim")
-torch.sim.synchronize()
-hardpoint.sim.set_fault("hang:operator=aten::add")
-y = x + 1
-event = torch.sim.current_stream().record_event()
-start = time.monotonic()
-text = message(lambda: {wait})
-assert 0.8 < time.monotonic() - start < 20
-assert "aten::add.Tensor" in text, text
-assert "timeout" in text.lower() or "hang" in text.lower() or "running for" in text, text
-hardpoint.sim.set_fault("")  # the hang ends
-torch.sim.synchronize()
-assert y[0].item() == 2
+hardpoint.set_timeout(0.4)
+assert hardpoint.timeout() == 0.4
+for size in (4, BIG):
+    x = torch.ones(size, device="sim")
+    torch.sim.synchronize()
+    hardpoint.sim.set_fault("hang:operator=aten::add")
+    y = x + 1
+    event = torch.sim.current_stream().record_event()
+    start = time.monotonic()
+    text = message(lambda: {wait})
+    assert 0.3 < time.monotonic() - start < 20
+    assert "aten::add.Tensor" in text, text
+    assert "timeout" in text.lower() or "hang" in text.lower() or "running for" in text, text
+    gc.collect()
+    filling = [torch.zeros(size) for _ in range(4)]  # takes the host memory that the failed call gave up
+    hardpoint.sim.set_fault("")  # the hang ends
+    torch.sim.synchronize()
+    assert all(t.eq(0).all() for t in filling)
+    assert (x + 1)[0].item() == 2
 """,
+        timeout=30,
     )
 
 
@@ -223,18 +235,18 @@ for wrong in (-1, -0.5):
     )
 
 
-@pytest.mark.parametrize("specification", ["nonsense", "copy:after=x", "copy:after=0", "copy:color=red", "kernel,", "copy:count=-1"])
-def test_wrong_fault_specification(run_python, specification):
+def test_wrong_fault_specification(run_python):
     check(
         run_python,
-        f"""
-try:
-    hardpoint.sim.set_fault({specification!r})
-except ValueError as error:
-    assert {specification!r} in str(error)
-else:
-    raise AssertionError
-assert (torch.ones(2, device="sim") + 1).tolist() == [2, 2]
+        """
+for wrong in ("nonsense", "copy:after=x", "copy:after=0", "copy:color=red", "kernel,", "copy:count=-1"):
+    try:
+        hardpoint.sim.set_fault(wrong)
+    except ValueError as error:
+        assert repr(wrong) in str(error)
+    else:
+        raise AssertionError(wrong)
+    assert (torch.ones(2, device="sim") + 1).tolist() == [2, 2]
 """,
     )
 
@@ -253,7 +265,7 @@ def test_host_access_to_device_memory(run_python, access, index):
         check=False,
     )
     assert done.returncode == -11
-    assert f"host code touched device memory at 0x" in done.stderr
+    assert "host code touched device memory at 0x" in done.stderr
     assert f"(sim:{index})" in done.stderr
     assert "tensor.cpu()" in done.stderr
 
@@ -280,7 +292,7 @@ x = torch.full((BIG,), 0.5, device="sim")
 torch.sim.synchronize()
 before = torch.sim.memory_allocated()
 for kind in ("kernel", "copy", "allocate:count=2"):
-    for call in (lambda: x + x, lambda: torch.erfinv(x), lambda: x.cpu(), lambda: x.to("sim:1")):
+    for call in (lambda: x + x, lambda: torch.histc(x), lambda: x.cpu(), lambda: x.to("sim:1")):
         torch.sim.empty_cache()
         with hardpoint.sim.fault(kind):
             try:

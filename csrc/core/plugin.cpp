@@ -143,10 +143,15 @@ const HpHost* host() {
 }
 
 std::shared_ptr<const Plugin> Plugin::load(const std::string& path) {
+  // The same library, under whatever path, is initialised once.
+  static std::mutex mutex;
+  static auto* loaded = new std::unordered_map<void*, std::shared_ptr<const Plugin>>;
+  std::lock_guard<std::mutex> lock(mutex);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw Error(HP_ERROR, path + ": cannot be loaded as a plug-in: " + dlerror());
   }
+  if (auto found = loaded->find(library); found != loaded->end()) return found->second;
   auto init = reinterpret_cast<InitFunction>(dlsym(library, "hp_plugin_init"));
   if (init == nullptr) {
     dlclose(library);
@@ -161,6 +166,7 @@ std::shared_ptr<const Plugin> Plugin::load(const std::string& path) {
   const HpPlugin* table = nullptr;
   check(init(host(), &table), path + ": hp_plugin_init");
   plugin->adopt_table(table);
+  loaded->emplace(library, plugin);
   return plugin;
 }
 
@@ -177,13 +183,16 @@ void Plugin::adopt_table(const HpPlugin* given) {
   if (given == nullptr) {
     throw Error(HP_INVALID_ARGUMENT, origin + ": hp_plugin_init returned HP_OK but set no plug-in table");
   }
+  // The version comes first: what follows may be laid out differently in another major.
+  constexpr size_t versioned = offsetof(HpPlugin, abi_minor) + sizeof(given->abi_minor);
   constexpr size_t smallest = offsetof(HpPlugin, copy_on_device) + sizeof(given->copy_on_device);
-  if (given->struct_size < smallest) {
+  const bool other_major = given->struct_size >= versioned && given->abi_major != HP_ABI_MAJOR;
+  if (!other_major && given->struct_size < smallest) {
     throw Error(HP_INVALID_ARGUMENT, origin + ": struct_size of HpPlugin is " + std::to_string(given->struct_size) +
                                          ", at least " + std::to_string(smallest) +
                                          " is needed: set it to sizeof(HpPlugin)");
   }
-  if (given->abi_major != HP_ABI_MAJOR) {
+  if (other_major) {
     throw Error(HP_NOT_SUPPORTED, origin + ": built for plug-in ABI " + std::to_string(given->abi_major) + "." +
                                       std::to_string(given->abi_minor) + ", this Hardpoint speaks ABI " +
                                       std::to_string(HP_ABI_MAJOR) + ".x: rebuild the plug-in with this version's " +
@@ -236,8 +245,12 @@ void Plugin::adopt_table(const HpPlugin* given) {
   if (table.compiler != nullptr) {
     require(origin, "HpCompiler",
             {{"dialect", compiler.dialect},
+             {"fingerprint", compiler.fingerprint},
              {"compile", compiler.compile},
-             {"release", compiler.release},
+             {"release_binary", compiler.release_binary},
+             {"load", compiler.load},
+             {"unload", compiler.unload},
+             {"find", compiler.find},
              {"launch", compiler.launch}});
   }
   if (table.kernels == nullptr) table.num_kernels = 0;
@@ -248,7 +261,12 @@ void Plugin::adopt_table(const HpPlugin* given) {
                                       std::to_string(device_count) +
                                       "): check the driver and the device's permissions");
   }
-  device_count = std::min(device_count, kMaxDevices);
+  if (device_count > kMaxDevices) {
+    host_log(HP_LOG_WARNING, (name + " has " + std::to_string(device_count) + " devices; the first " +
+                              std::to_string(kMaxDevices) + " are used")
+                                 .c_str());
+    device_count = kMaxDevices;
+  }
 }
 
 std::vector<std::string> Plugin::extensions() const {

@@ -95,6 +95,7 @@ void Event::record(Stream& stream) {
     stream.synchronize();
     host_time_ns_ = now_ns();
   }
+  stream_ = &stream;
   recorded_ = true;
 }
 
@@ -106,8 +107,10 @@ void Event::block(Stream& stream) {
 
 void Event::synchronize() {
   if (handle_ == nullptr || !recorded_) return;
-  HP_CHECK(device.plugin.events.synchronize(device.index, handle_, Runtime::timeout_ms()),
-           device.name() + ": waiting for an event");
+  const HpStatus status = device.plugin.events.synchronize(device.index, handle_, Runtime::timeout_ms());
+  if (status == HP_OK) return;
+  store_message(take_message() + stream_->recent_operators());
+  check(status, device.name() + ": waiting for an event of stream " + std::to_string(stream_->id));
 }
 
 bool Event::query() {
@@ -301,16 +304,27 @@ void Runtime::copy_peer(Device& dst_device, void* dst, Device& src_device, const
   if (bytes == 0) return;
   if (&dst_device == &src_device) return src_device.copy_on_device(dst, src, bytes, stream);
   if (plugin->peer.copy != nullptr) {
-    HP_CHECK(plugin->peer.copy(dst_device.index, dst, src_device.index, src, bytes, stream.handle()),
-             "copy from " + src_device.name() + " to " + dst_device.name());
-    return;
+    const HpStatus status = plugin->peer.copy(dst_device.index, dst, src_device.index, src, bytes, stream.handle());
+    // These two devices may have no link: then through the host, like a plug-in without peer copies.
+    if (status != HP_NOT_SUPPORTED) {
+      HP_CHECK(status, "copy from " + src_device.name() + " to " + dst_device.name());
+      return;
+    }
+    take_message();
   }
-  std::unique_ptr<char[]> staging(new char[bytes]);
-  src_device.copy_to_host(staging.get(), src, bytes, stream);
-  stream.synchronize();
-  Stream& target = current_stream(dst_device);
-  dst_device.copy_to_device(dst, staging.get(), bytes, target);
-  target.synchronize();
+  auto* staging = new std::vector<char>(bytes);
+  try {
+    src_device.copy_to_host(staging->data(), src, bytes, stream);
+    stream.synchronize();
+    Stream& target = current_stream(dst_device);
+    dst_device.copy_to_device(dst, staging->data(), bytes, target);
+    target.synchronize();
+  } catch (const Error& error) {
+    // After a time-out, queued copies still use the memory.
+    if (error.status != HP_TIMEOUT) delete staging;
+    throw;
+  }
+  delete staging;
 }
 
 void Runtime::set_timeout_ms(uint32_t milliseconds) { wait_timeout_ms.store(milliseconds, std::memory_order_relaxed); }

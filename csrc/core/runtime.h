@@ -43,6 +43,7 @@ class Stream {
 
  private:
   friend class Device;
+  friend class Event;
   Stream(Device& device, int64_t id, int priority, HpStream handle)
       : device(device), id(id), priority(priority), handle_(handle) {}
   std::string recent_operators() const;
@@ -71,6 +72,7 @@ class Event {
   friend class Device;
   Event(Device& device, bool timing, HpEvent handle) : device(device), timing(timing), handle_(handle) {}
   HpEvent handle_;
+  Stream* stream_ = nullptr;  // of the latest record
   bool recorded_ = false;
   int64_t host_time_ns_ = 0;  // stands in for the device's clock where it has none
 };

@@ -6,6 +6,7 @@
 #include "allocator.h"
 #include "operator.h"
 #include "plugin.h"
+#include "portable.h"
 #include "runtime.h"
 
 namespace py = pybind11;
@@ -91,6 +92,33 @@ PYBIND11_MODULE(_core, m) {
     hp::KernelRegistry::remove_override(runtime_named(runtime), token);
   });
   m.attr("KERNEL_STRIDED") = static_cast<uint64_t>(HP_KERNEL_STRIDED);
+
+  m.def("compiler", [](const std::string& runtime, int index) -> py::object {
+    hp::Device& device = runtime_named(runtime).device(index);
+    const HpCompiler& compiler = device.plugin.compiler;
+    if (compiler.compile == nullptr) return py::none();
+    return py::make_tuple(std::string(compiler.dialect), std::string(compiler.fingerprint(index)), compiler.group_size);
+  });
+  m.def("compile", [](const std::string& runtime, int index, const std::string& source, const std::string& options) {
+    hp::Device& device = runtime_named(runtime).device(index);
+    std::string binary;
+    {
+      py::gil_scoped_release release;
+      binary = hp::compile_portable(device, source, options);
+    }
+    return py::bytes(binary);
+  });
+  m.def("set_specialiser", [](py::function function) {
+    // Leaked: kernels are made until the process ends, and the interpreter may be gone before that.
+    auto* kept = new py::function(std::move(function));
+    hp::set_specialiser([kept](hp::Device& device, const std::string& op, const std::string& description) {
+      py::gil_scoped_acquire gil;
+      const py::object made = (*kept)(device.runtime.name(), device.index, op, description);
+      if (made.is_none()) return hp::Specialised{};
+      const auto [binary, kernel, elements] = made.cast<std::tuple<std::string, std::string, int64_t>>();
+      return hp::Specialised{binary, kernel, elements};
+    });
+  });
 
   m.def("add_observer", [](py::function callback) {
     // Kept for ever: another thread may be inside it when it is removed.

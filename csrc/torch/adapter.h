@@ -54,6 +54,18 @@ at::Tensor queue_copy_to_cpu(const at::Tensor& tensor);
 // The other way: `dst` is dense and laid out like `cpu`. The host memory must live until the stream is synchronised.
 void queue_copy_from_cpu(const at::Tensor& dst, const at::Tensor& cpu);
 
+// Waits for the stream. If that takes too long, queued copies may still use the host memory of these tensors, so they
+// are kept for ever.
+template <class... Tensors>
+void synchronize_keeping(Stream& stream, const Tensors&... host) {
+  try {
+    stream.synchronize();
+  } catch (const Error& error) {
+    if (error.status == HP_TIMEOUT) (new std::vector<std::tuple<Tensors...>>)->emplace_back(host...);
+    throw;
+  }
+}
+
 // Bytes from the first to the last element.
 size_t span_bytes(const at::Tensor& tensor);
 

@@ -3,6 +3,7 @@
 // Bytes travel only between tensors of the same dtype and layout. Everything else is brought to that first: on the
 // device by the plug-in's `copy` kernel where it has one, else on the host.
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
@@ -89,23 +90,21 @@ void write_to_device(const Tensor& dst, const Tensor& cpu, bool non_blocking) {
     Tensor staged = empty_cpu_like(dst);
     physical(staged).copy_(physical(cpu));
     queue_copy_from_cpu(dst, staged);
-    stream.synchronize();
+    synchronize_keeping(stream, dst, staged);
     return;
   } else {
     Tensor dense = empty(dst.sizes(), dst.scalar_type(), device.index);
     const Tensor staged = physical(cpu).contiguous();
     queue_copy_from_cpu(dense, staged);
-    if (!copy_by_kernel(physical(dst), dense)) {
-      stream.synchronize();
-      write_runs(dst, physical(cpu), stream);
-    }
-    stream.synchronize();
+    if (!copy_by_kernel(physical(dst), dense)) write_runs(dst, staged, stream);
+    synchronize_keeping(stream, dst, dense, staged);
     return;
   }
-  stream.synchronize();
+  synchronize_keeping(stream, dst, cpu);
 }
 
 void copy_to_device(const Tensor& dst, const Tensor& src, bool non_blocking) {
+  at::assert_no_internal_overlap(dst);
   if (dst.scalar_type() == src.scalar_type() && same_bits(dst, src)) return write_to_device(dst, src, non_blocking);
   Tensor converted = empty_cpu_like(dst);
   converted.copy_(src);
@@ -118,11 +117,11 @@ void copy_to_host(const Tensor& dst, const Tensor& src, bool non_blocking) {
   if (same_layout(dst, src)) {
     device.copy_to_host(dst.data_ptr(), src.const_data_ptr(), src.numel() * src.element_size(), stream);
     if (non_blocking && pinned_allocator().record_stream(dst.const_data_ptr(), stream)) return;
-    stream.synchronize();
+    synchronize_keeping(stream, dst, src);
     return;
   }
   const Tensor staged = queue_copy_to_cpu(src);
-  stream.synchronize();
+  synchronize_keeping(stream, staged, src);
   dst.copy_(staged);
 }
 
@@ -139,11 +138,12 @@ void copy_on_device(const Tensor& dst, const Tensor& src) {
   if (copy_by_kernel(dst, src)) return;
   copy_operator().count(Tier::kCpu);
   const Tensor staged = queue_copy_to_cpu(src);
-  current_stream(device).synchronize();
+  synchronize_keeping(current_stream(device), staged, src);
   copy_to_device(dst, staged, false);
 }
 
 void copy_between_devices(const Tensor& dst, const Tensor& src) {
+  at::assert_no_internal_overlap(dst);
   // Bring the source to the destination's dtype and a layout that can travel, on the source's device.
   Tensor ready = src;
   if (!same_layout(dst, src)) {
@@ -187,7 +187,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
 }
 at::Scalar local_scalar_dense(const Tensor& self) {
   const Tensor value = queue_copy_to_cpu(self);
-  current_stream(device_holding(self)).synchronize();
+  synchronize_keeping(current_stream(device_holding(self)), value, self);
   return value.item();
 }
 
@@ -205,7 +205,8 @@ Tensor queue_copy_to_cpu(const Tensor& tensor) {
   Tensor source = physical(tensor);
   // Sparse views of a big tensor: gathering on the device is cheaper than moving the gaps.
   if (span_bytes(source) > 4 * static_cast<size_t>(source.numel()) * source.element_size()) {
-    Tensor dense = empty(source.sizes(), source.scalar_type(), device.index);
+    const auto strides = at::infer_dense_strides(source.sizes(), source.strides());
+    Tensor dense = empty_strided(source.sizes(), strides, source.scalar_type(), device.index);
     if (copy_by_kernel(dense, source)) source = dense;
   }
   const size_t bytes = span_bytes(source);

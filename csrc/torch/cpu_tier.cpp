@@ -16,6 +16,7 @@
 
 #include "adapter.h"
 #include "generator.h"
+#include "python_warning.h"
 
 namespace hp::torch_adapter {
 namespace {
@@ -61,6 +62,11 @@ struct Staged {
   bool read;
 };
 
+struct WarningList final : c10::WarningHandler {
+  void process(const c10::Warning& warning) override { all.push_back(warning); }
+  std::vector<c10::Warning> all;
+};
+
 class Call {
  public:
   Call(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack)
@@ -72,12 +78,12 @@ class Call {
     stage();
     std::optional<SeededDefaultGenerator> seeded;
     torch::jit::Stack cpu_stack = cpu_arguments(arguments, seeded);
-    handle_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &cpu_stack);
+    call_cpu_kernel(&cpu_stack);
     seeded.reset();
     write_back();
     torch::jit::Stack results;
     for (size_t i = 0; i < cpu_stack.size(); ++i) results.push_back(result(cpu_stack[i], i));
-    if (pending_) current_stream(*device_).synchronize();
+    if (pending_) synchronize_keeping(current_stream(*device_), kept_);
     torch::jit::drop(*stack_, schema_.arguments().size());
     for (IValue& value : results) stack_->push_back(std::move(value));
   }
@@ -173,7 +179,7 @@ class Call {
       }
       if (s.device.unsafeGetTensorImpl()->is_wrapped_number()) s.cpu.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
-    if (queued) stream.synchronize();
+    if (queued) synchronize_keeping(stream, staged_);
   }
 
   Tensor cpu_of(const Tensor& tensor) const {
@@ -215,6 +221,26 @@ class Call {
       seeded.emplace(draw_seed(std::nullopt, static_cast<c10::DeviceIndex>(device_->index)));
     }
     return cpu;
+  }
+
+  // torch's functional form of some operators calls the out= form with an output that the CPU kernel first resizes to
+  // something else and then back, with a warning that the caller did nothing to deserve.
+  void call_cpu_kernel(torch::jit::Stack* cpu_stack) {
+    const c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
+    const bool has_output = std::any_of(staged_.begin(), staged_.end(), [](const Staged& s) { return !s.read; });
+    if (!has_output) return handle_.redispatchBoxed(cpu, cpu_stack);
+    WarningList warnings;
+    {
+      c10::WarningUtils::WarningHandlerGuard guard(&warnings);
+      handle_.redispatchBoxed(cpu, cpu_stack);
+    }
+    const bool same_size = std::all_of(staged_.begin(), staged_.end(),
+                                       [](const Staged& s) { return s.read || s.device.sizes() == s.cpu.sizes(); });
+    for (const c10::Warning& warning : warnings.all) {
+      if (same_size && warning.msg().find("An output with one or more elements was resized") != std::string::npos)
+        continue;
+      c10::warn(warning);
+    }
   }
 
   void write_back() {
@@ -274,13 +300,6 @@ class Call {
   bool pending_ = false;
 };
 
-// Why an operator cannot run anywhere, for tensors whose layout the device does not hold.
-void reject_layout(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, operator_of(handle).name, ": ", runtime().name(),
-                              " holds dense tensors only (this one is ", keys.highestPriorityTypeId(),
-                              "): use .to_dense(), or run this part on the CPU with .cpu()");
-}
-
 }  // namespace
 
 Operator& operator_of(const c10::OperatorHandle& handle) {
@@ -309,11 +328,8 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
       "PrivateUse1 or CPU (torch.library.impl), or use another operator");
   op.count(Tier::kCpu);
   if (!op.warned.exchange(true)) {
-    // Without a location: the line of the Python program says more than ours.
-    c10::warn(c10::Warning(c10::UserWarning(), {nullptr, nullptr, 0},
-                           c10::str(op.name, " runs on the CPU: ", runtime().name(),
-                                    " has no kernel for it (said once for each operator; hardpoint.counters() counts)"),
-                           true));
+    warn_in_python(op.name + " runs on the CPU: " + runtime().name() +
+                   " has no kernel that takes the call (said once for each operator; hardpoint.counters() counts)");
   }
   OperatorScope scope(op);
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, true, stack});
@@ -322,15 +338,4 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_tier>()); }
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>()); }
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
-}
-TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
-}
-TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
-}
-
 }  // namespace hp::torch_adapter

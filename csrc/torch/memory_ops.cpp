@@ -1,12 +1,12 @@
 // The operators that every device must have itself: storage, views, resizing. They touch no element.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/resize_native.h>
-#include <ATen/ops/set_cpu_dispatch.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -35,17 +35,12 @@ class CurrentDevice {
   int previous_;
 };
 
+bool deterministic() {
+  return at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory();
+}
+
 void fill_if_deterministic(Tensor& tensor) {
-  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() &&
-                   at::globalContext().deterministicFillUninitializedMemory())) {
-    if (tensor.is_floating_point() || tensor.is_complex()) {
-      tensor.fill_(std::numeric_limits<double>::quiet_NaN());
-    } else if (tensor.scalar_type() == at::kBool) {
-      tensor.fill_(true);
-    } else {
-      tensor.view(at::kByte).fill_(0x7f);
-    }
-  }
+  if (C10_UNLIKELY(deterministic())) at::native::fill_empty_deterministic_(tensor);
 }
 
 void check_factory(std::optional<at::Layout> layout, std::optional<bool> pin) {
@@ -76,6 +71,17 @@ Tensor empty_with_strides(c10::IntArrayRef sizes, c10::IntArrayRef strides, std:
   return made;
 }
 
+// Zeros without memory, which autograd makes in forward mode.
+Tensor efficient_zero_tensor(c10::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                             std::optional<at::Layout> layout, std::optional<at::Device> device,
+                             std::optional<bool> pin) {
+  check_factory(layout, pin);
+  const auto index = static_cast<c10::DeviceIndex>(device_at(device ? device->index() : -1).index);
+  at::native::ZeroTensorAllocator allocator(c10::Device(kDeviceType, index));
+  return at::detail::empty_generic(sizes, &allocator, kKeySet | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),
+                                   c10::dtype_or_default(dtype), std::nullopt);
+}
+
 Tensor view(const Tensor& self, c10::SymIntArrayRef sizes) {
   return at::native::view(self, C10_AS_INTARRAYREF_SLOW(sizes));
 }
@@ -88,13 +94,42 @@ Tensor as_strided(const Tensor& self, c10::SymIntArrayRef sizes, c10::SymIntArra
 Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides) {
   return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides));
 }
-const Tensor& resize_(const Tensor& self, c10::SymIntArrayRef sizes, std::optional<at::MemoryFormat> memory_format) {
+// Makes the storage large enough; torch's own way to do that would read device memory.
+void grow(const Tensor& self, size_t bytes) {
+  const c10::Storage& storage = self.storage();
+  const auto before = static_cast<int64_t>(storage.nbytes());
+  if (storage.nbytes() >= bytes) return;
   const CurrentDevice guard(self.device().index());
-  return at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(sizes), memory_format);
+  at::native::resize_bytes_nocuda(storage, static_cast<int64_t>(bytes));
+  if (deterministic()) at::native::fill_resize_deterministic_(self, before);
+}
+
+const Tensor& resize_(const Tensor& self, c10::SymIntArrayRef sizes, std::optional<at::MemoryFormat> memory_format) {
+  const auto shape = C10_AS_INTARRAYREF_SLOW(sizes);
+  c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  if (shape != self.sizes()) {
+    grow(self, at::detail::computeStorageNbytesContiguous(shape, self.itemsize(), self.storage_offset()));
+    impl->set_sizes_contiguous(shape);
+  }
+  if (memory_format) {
+    TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "Unsupported memory format ", *memory_format);
+    impl->empty_tensor_restride(*memory_format);
+  }
+  return self;
 }
 Tensor& set_storage_view(Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef sizes,
                          c10::IntArrayRef strides) {
-  return at::cpu::set_(self, std::move(source), offset, sizes, strides);
+  at::native::checkSetStorage(self, std::move(source), offset, sizes, strides);
+  c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_offset(offset);
+  if (strides.data() != nullptr) {
+    grow(self, at::detail::computeStorageNbytes(sizes, strides, self.itemsize(), offset));
+    impl->set_sizes_and_strides(sizes, strides);
+  } else {
+    grow(self, at::detail::computeStorageNbytesContiguous(sizes, self.itemsize(), offset));
+    impl->set_sizes_contiguous(sizes);
+  }
+  return self;
 }
 Tensor& set_storage(Tensor& self, at::Storage source) {
   const auto elements = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
@@ -129,6 +164,7 @@ Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarT
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(empty_memory_format));
   m.impl("empty_strided", TORCH_FN(empty_with_strides));
+  m.impl("_efficientzerotensor", TORCH_FN(efficient_zero_tensor));
   m.impl("view", TORCH_FN(view));
   m.impl("as_strided", TORCH_FN(as_strided));
   m.impl("_reshape_alias", TORCH_FN(reshape_alias));

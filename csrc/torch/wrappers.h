@@ -10,6 +10,7 @@
 #include <torch/version.h>
 
 #include "kernel_call.h"
+#include "pointwise.h"
 
 // torch 2.12 and older pass dimension names through the structured interface.
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
@@ -26,10 +27,13 @@ namespace hp::torch_adapter {
 // One ATen overload and the standard operator that serves it. Lives for ever, as a function's static.
 class Overload {
  public:
-  Overload(const char* aten_name, const char* kernel_name)
-      : op(Operator::intern(std::string("aten::") + aten_name)), slot_(KernelRegistry::slot(runtime(), kernel_name)) {}
+  Overload(const char* aten_name, const char* kernel_name, PortableKernels* portable = nullptr)
+      : op(Operator::intern(std::string("aten::") + aten_name)),
+        portable(runtime().plugin->compiler.compile != nullptr ? portable : nullptr),
+        slot_(KernelRegistry::slot(runtime(), kernel_name)) {}
   const hp::Kernel* kernel() const { return slot_.get(); }
   Operator& op;
+  PortableKernels* const portable;  // null where the device has no compiler, or the operator no portable kernel
 
  private:
   KernelSlot& slot_;
@@ -151,9 +155,13 @@ inline bool plain_output(const at::Tensor& output, std::initializer_list<const a
   return true;
 }
 
+// Attributes that torch's shape rule may refuse for floating-point operands.
+inline bool unusual(const at::Scalar& attribute) { return attribute.isBoolean() || attribute.isComplex(); }
+
 template <class... Attributes>
 bool plain_pointwise(const Overload& overload, const hp::Kernel& kernel, at::Tensor& output,
                      std::initializer_list<const at::Tensor*> inputs, const Attributes&... attributes) {
+  if ((false || ... || unusual(attributes))) return false;
   const at::Tensor& first = **inputs.begin();
   if (!output.defined()) output = empty(first.sizes(), first.scalar_type(), first.device().index());
   Call call(overload.op, kernel, device_holding(first));
@@ -161,6 +169,31 @@ bool plain_pointwise(const Overload& overload, const hp::Kernel& kernel, at::Ten
   for (const at::Tensor* input : inputs) call.add(*input);
   add_attributes(call, attributes...);
   return call.run();
+}
+
+// The portable kernel, over an iterator that has the shapes settled. Attributes are numbers.
+template <class... Attributes>
+bool portable_pointwise(const Overload& overload, at::TensorIteratorBase& iterator, Variant variant,
+                        std::initializer_list<const at::Tensor*> inputs, const Attributes&... attributes) {
+  const at::ScalarType common = iterator.common_dtype();
+  PointwiseCall call(overload.op, *overload.portable, iterator,
+                     common != at::ScalarType::Undefined ? common : iterator.dtype(iterator.noutputs()), variant);
+  call.inputs(inputs);
+  (call.attribute(attributes), ...);
+  return call.run();
+}
+
+// The position of a string attribute's value among the operator's variants.
+inline Variant variant_of(std::string_view value, std::initializer_list<std::string_view> variants) {
+  Variant position = 0;
+  for (std::string_view candidate : variants) {
+    if (candidate == value) return position;
+    ++position;
+  }
+  return position;  // one that no kernel is made for: the CPU tier gives torch's own error
+}
+inline Variant variant_of(std::optional<std::string_view> value, std::initializer_list<std::string_view> variants) {
+  return variant_of(value.value_or(""), variants);
 }
 
 // Whether torch would take `value` for this dtype; if not, the CPU tier gives torch's own error.

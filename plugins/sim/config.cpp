@@ -1,7 +1,9 @@
 #include "config.h"
 
+#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -47,6 +49,21 @@ HpStatus read_switch(const char* name, bool* value) {
   return status;
 }
 
+int num_cores() {
+  cpu_set_t cores;
+  const long count =
+      sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : sysconf(_SC_NPROCESSORS_ONLN);
+  return static_cast<int>(std::max(count, 1L));
+}
+
+HpStatus read_arch(const Arch** arch) {
+  const char* const name = getenv("HARDPOINT_SIM_ARCH");
+  *arch = name && *name ? find_arch(name) : best_arch();
+  if (*arch) return HP_OK;
+  return host->fail(HP_INVALID_ARGUMENT, "HARDPOINT_SIM_ARCH is '%s'; this CPU runs %s", name,
+                    runnable_archs().c_str());
+}
+
 }  // namespace
 
 HpStatus read_config() {
@@ -65,6 +82,11 @@ HpStatus read_config() {
   if (read.jitter && read.deterministic)
     return host->fail(HP_INVALID_ARGUMENT,
                       "HARDPOINT_SIM_JITTER and HARDPOINT_SIM_DETERMINISTIC exclude each other: unset one");
+  read.cores = num_cores();
+  uint64_t threads = static_cast<uint64_t>(std::min(read.cores, kMaxThreads));
+  if (HpStatus s = read_number("HARDPOINT_SIM_THREADS", false, 1, kMaxThreads, &threads)) return s;
+  read.threads = static_cast<int>(threads);
+  if (HpStatus s = read_arch(&read.arch)) return s;
   read.devices = static_cast<int>(devices);
   read.memory = memory / page * page;
   config = read;

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "arch.h"
 #include "hardpoint/plugin.h"
 
 namespace sim {
 
 constexpr int kMaxDevices = 16;
+constexpr int kMaxThreads = 512;
 
 struct Config {
   int devices = 2;                   // HARDPOINT_SIM_DEVICES
@@ -18,6 +20,9 @@ struct Config {
   uint64_t jitter_seed = 0;
   bool checked = false;        // HARDPOINT_SIM_CHECKED: operands must lie in one live allocation
   uint64_t hang_seconds = 60;  // HARDPOINT_SIM_HANG_SECONDS
+  int cores = 1;               // that this process may use; the machine may have more
+  int threads = 1;             // HARDPOINT_SIM_THREADS, that share the work of a task; otherwise one for each core
+  const Arch* arch = nullptr;  // HARDPOINT_SIM_ARCH; otherwise the best that this CPU runs
 };
 
 extern Config config;

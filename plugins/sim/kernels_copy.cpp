@@ -17,6 +17,11 @@ struct Move {
   Loop<2> loop;
 
   void operator()() const {
+    loop.in_parallel([](const Loop<2>& part) { Move{part}.move(); });
+  }
+
+ private:
+  void move() const {
     const int64_t n = loop.size[0], out_stride = loop.stride[0][0], in_stride = loop.stride[1][0];
     if (out_stride == bytes && in_stride == bytes) {
       loop.for_each_row([&](char* const(&at)[2]) { memmove(at[0], at[1], static_cast<size_t>(n) * bytes); });
@@ -27,7 +32,6 @@ struct Move {
     }
   }
 
- private:
   static void run(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n) {
     for (int64_t i = 0; i < n; ++i)
       *reinterpret_cast<Element*>(out + i * out_stride) = *reinterpret_cast<const Element*>(in + i * in_stride);
@@ -72,6 +76,11 @@ struct Convert {
   Loop<2> loop;
 
   void operator()() const {
+    loop.in_parallel([](const Loop<2>& part) { Convert{part}.convert_all(); });
+  }
+
+ private:
+  void convert_all() const {
     const int64_t n = loop.size[0], out_stride = loop.stride[0][0], in_stride = loop.stride[1][0];
     const bool dense = out_stride == sizeof(To) && in_stride == sizeof(From);
     loop.for_each_row([&](char* const(&at)[2]) {
@@ -83,7 +92,6 @@ struct Convert {
     });
   }
 
- private:
   static inline __attribute__((always_inline)) void run(char* out, int64_t out_stride, const char* in,
                                                         int64_t in_stride, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernel.h"
+#include "pool.h"
 
 namespace sim {
 
@@ -107,22 +108,58 @@ struct Matmul {
   int64_t batch, m, n, k;
 
   void operator()() const {
-    Matmul one = *this;
-    for (int64_t i = 0; i < batch; ++i) {
-      if (m * n * k <= kSmall) {
-        one.multiply_small();
-      } else {
-        one.multiply_blocked();
+    const int64_t slabs = slabs_of_a_matrix();
+    const auto run = [&](uint64_t first, uint64_t last) {
+      for (int64_t at = static_cast<int64_t>(first), next; at < static_cast<int64_t>(last); at = next) {
+        const int64_t matrix = at / slabs, begin = at % slabs;
+        next = std::min(static_cast<int64_t>(last), (matrix + 1) * slabs);
+        const Matmul slab = this->slab(matrix, begin, begin + next - at, slabs);
+        if (m * n * k <= kSmall) {
+          slab.multiply_small();
+        } else {
+          slab.multiply_blocked();
+        }
       }
-      one.out.data += out.batch;
-      one.a.data += a.batch;
-      one.b.data += b.batch;
-    }
+    };
+    const uint64_t groups = static_cast<uint64_t>(batch * slabs);
+    if (batch * m * n * k <= kAlone) return run(0, groups);
+    parallel_for(groups, GroupCost::high, run);
   }
 
  private:
-  // Below this many products packing does not pay.
-  static constexpr int64_t kSmall = 4096;
+  // Below this many products packing does not pay, nor sharing the work with other threads.
+  static constexpr int64_t kSmall = 4096, kAlone = 256 << 10;
+
+  // Into how many slabs each matrix is cut, along the longer side of the result, to give every thread one. Each slab
+  // packs what it needs of the other side again, so there should not be more.
+  int64_t slabs_of_a_matrix() const {
+    constexpr int64_t kThinnest = 32;
+    const int64_t threads = config.threads;
+    if (batch >= threads || batch * m * n * k <= kAlone) return 1;
+    return std::clamp(std::max(m, n) / kThinnest, int64_t{1}, (threads + batch - 1) / batch);
+  }
+
+  // The slabs begin .. end-1 of one matrix of the batch, as a matmul of their own. An element's sum does not depend on
+  // where the cuts are.
+  Matmul slab(int64_t matrix, int64_t begin, int64_t end, int64_t slabs) const {
+    Matmul slab = *this;
+    slab.batch = 1;
+    slab.out.data += matrix * out.batch;
+    slab.a.data += matrix * a.batch;
+    slab.b.data += matrix * b.batch;
+    const bool by_rows = m >= n;
+    const int64_t length = by_rows ? m : n, first = length * begin / slabs, last = length * end / slabs;
+    if (by_rows) {
+      slab.m = last - first;
+      slab.a = slab.a.block(first, 0);
+      slab.out = slab.out.block(first, 0);
+    } else {
+      slab.n = last - first;
+      slab.b = slab.b.block(0, first);
+      slab.out = slab.out.block(0, first);
+    }
+    return slab;
+  }
   // Panels of b stay in the second-level cache, a strip of the packed a in the first.
   static constexpr int64_t kDepth = 256, kRows = 144, kColumns = 1024;
 

@@ -113,7 +113,10 @@ struct Pointwise {
   Value<T> numbers[2];  // in place of operands without data
 
   void operator()() const {
-    loop.for_each_row([this](char* const(&at)[3]) { row(at[0], at[1], at[2]); });
+    loop.in_parallel([this](const Loop<3>& part) {
+      const Pointwise piece{part, op, {numbers[0], numbers[1]}};
+      part.for_each_row([&piece](char* const(&at)[3]) { piece.row(at[0], at[1], at[2]); });
+    });
   }
 
  private:

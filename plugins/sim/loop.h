@@ -1,10 +1,12 @@
 // Nested loops over tensors of one shape and any strides, with as few dimensions as the strides allow.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "kernel.h"
+#include "pool.h"
 
 namespace sim {
 
@@ -37,6 +39,29 @@ struct Loop {
       }
       if (d >= dims) return;
     }
+  }
+
+  // Calls run(part), on several threads, for loops that together make up this one.
+  template <class Run>
+  void in_parallel(Run run) const {
+    constexpr int64_t kSmallest = 32 << 10, kPart = 4 << 10;  // elements: what is worth sharing out, and in which units
+    if (numel <= kSmallest) return run(*this);
+    // Along an outer dimension if it is long enough; otherwise in whole tiles of a transposition (kernels_copy.cpp).
+    int d = dims - 1;
+    while (d > 1 && size[d] < config.threads) --d;
+    if (d == 1 && size[0] > size[1]) d = 0;
+    const int64_t unit = d > 1 ? 1 : 64;
+    const int64_t step = (kPart / (numel / size[d]) + unit) / unit * unit;
+    parallel_for(static_cast<uint64_t>((size[d] + step - 1) / step), GroupCost::low,
+                 [&](uint64_t first, uint64_t last) {
+                   const int64_t begin = static_cast<int64_t>(first) * step;
+                   Loop part = *this;
+                   part.size[d] = std::min(static_cast<int64_t>(last) * step, size[d]) - begin;
+                   part.numel = numel / size[d] * part.size[d];
+                   for (int k = 0; k < N; ++k)
+                     if (data[k]) part.data[k] += begin * stride[k][d];
+                   run(part);
+                 });
   }
 
   // Adds an outermost dimension, or widens the present one when the two are evenly spaced in all operands.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "compiler.h"
 #include "config.h"
 #include "copy.h"
 #include "event.h"
@@ -17,7 +18,9 @@
 #include "host.h"
 #include "kernels.h"
 #include "memory.h"
+#include "pool.h"
 #include "stream.h"
+#include "toolchain.h"
 
 namespace sim {
 
@@ -59,6 +62,20 @@ const HpPeer peer = {sizeof(HpPeer), guarded<copy_to_peer>};
 const HpInterprocess interprocess = {sizeof(HpInterprocess), guarded<export_memory>, guarded<open_memory>,
                                      guarded_release<close_memory>};
 
+const HpCompiler compiler = {
+    sizeof(HpCompiler),
+    "c",
+    1,
+    kLocalMemory,
+    fingerprint,
+    guarded<compile>,
+    release_binary,
+    guarded<load>,
+    guarded_release<unload>,
+    guarded<find>,
+    guarded<launch>,
+};
+
 const HpKernel kernels[] = {
     {"add", __tvm_ffi_add, HP_KERNEL_STRIDED},   {"mul", __tvm_ffi_mul, HP_KERNEL_STRIDED},
     {"relu", __tvm_ffi_relu, HP_KERNEL_STRIDED}, {"fill", __tvm_ffi_fill, HP_KERNEL_STRIDED},
@@ -80,7 +97,7 @@ const HpPlugin plugin = {
     .pinned = &pinned,
     .peer = &peer,
     .interprocess = &interprocess,
-    .compiler = nullptr,
+    .compiler = &compiler,
     .kernels = kernels,
     .num_kernels = std::size(kernels),
 };
@@ -89,6 +106,8 @@ HpStatus open() {
   if (HpStatus status = read_config()) return status;
   if (HpStatus status = set_faults(getenv("HARDPOINT_SIM_FAULT"))) return status;
   if (HpStatus status = reserve_memory()) return status;
+  find_toolchain();
+  open_pool();
   open_streams();
   watch_forks();
   install_guard();

@@ -1,7 +1,5 @@
 #include "stream.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "memory.h"
+#include "threads.h"
 
 namespace sim {
 
@@ -18,14 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
 
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
-
 std::atomic<int> num_workers{0};
 
 // How long a thread looks for news before it sleeps. Spinning threads that outnumber the cores only hinder each other.
@@ -33,18 +24,6 @@ std::chrono::nanoseconds spin_time() {
   static const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   const int workers = num_workers.load(std::memory_order_relaxed);
   return std::chrono::nanoseconds(workers < cores ? 5000 : 500);
-}
-
-template <class Condition>
-bool spin_until(Condition condition) {
-  const Clock::time_point end = Clock::now() + spin_time();
-  do {
-    for (int i = 0; i < 32; ++i) {
-      if (condition()) return true;
-      pause_cpu();
-    }
-  } while (Clock::now() < end);
-  return false;
 }
 
 }  // namespace
@@ -93,30 +72,16 @@ void Stream::start_worker() {
   std::unique_ptr<Slot[]> ring(new Slot[kSlots]);
   device_used.store(true, std::memory_order_relaxed);
   num_workers.fetch_add(1, std::memory_order_relaxed);
-  // The worker leaves signals to the program's own threads. It is detached, and what it uses is never destroyed, so
-  // that the process can exit whatever the worker is doing.
-  sigset_t all, before;
-  sigfillset(&all);
-  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread worker([this] { work_for_ever(); });
-    char name[16];
-    snprintf(name, sizeof name, "sim:%d/%d", device_, number_);
-    pthread_setname_np(worker.native_handle(), name);
-    worker.detach();
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  char name[16];
+  snprintf(name, sizeof name, "sim:%d/%d", device_, number_);
+  start_thread(name, [this] { work_for_ever(); });
   ring_ = std::move(ring);
 }
 
 void Stream::wait_for_work() {
   const uint64_t head = head_.load(std::memory_order_relaxed);
   const auto ready = [this, head] { return tail_.load(std::memory_order_acquire) != head; };
-  if (ready() || spin_until(ready)) return;
+  if (ready() || spin_until(spin_time(), ready)) return;
   std::unique_lock<std::mutex> lock(mutex_);
   worker_sleeps_ = true;
   work_ready_.wait(lock, ready);
@@ -163,7 +128,7 @@ HpStatus Stream::timed_out(uint64_t target) const {
 HpStatus Stream::synchronize(uint32_t timeout_ms) {
   const uint64_t target = tail_.load(std::memory_order_acquire);
   const auto done = [this, target] { return head_.load(std::memory_order_acquire) >= target; };
-  if (!done() && !spin_until(done)) {
+  if (!done() && !spin_until(spin_time(), done)) {
     std::unique_lock<std::mutex> lock(mutex_);
     ++waiters_;
     bool in_time = true;

@@ -47,7 +47,7 @@ class Stream {
 
  private:
   static constexpr uint64_t kSlots = 1024;
-  static constexpr size_t kTaskBytes = 384;
+  static constexpr size_t kTaskBytes = 640;
 
   struct Injected {
     uint64_t failure = 0, hang = 0;  // fault versions, 0 for none

@@ -7,7 +7,9 @@ when torch is.
 
 from __future__ import annotations
 
+import os as _os
 import sys as _sys
+from importlib.util import find_spec as _find_spec
 
 from hardpoint._runtime import (
     PluginError,
@@ -35,6 +37,8 @@ __all__ = [
 
 def _mount_on_loaded_frameworks() -> None:
     torch = _sys.modules.get("torch")
+    if torch is None and _os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0" and _find_spec("torch"):
+        import torch  # nobody else would mount the device when torch is imported later
     # While torch itself is being imported, its own autoload step calls us at the end.
     if (
         torch is not None

@@ -6,7 +6,8 @@
  *
  * Rules that hold everywhere below:
  *  - Every table starts with `size_t struct_size`, which the plug-in sets to sizeof of the table it was compiled with.
- *    Tables only ever grow at their end; a field beyond struct_size, or NULL, means "not provided".
+ *    Tables only ever grow at their end; a field beyond struct_size, or NULL, means "not provided". The elements of
+ * arrays (HpKernel, HpLaunchArg) never change.
  *  - The device index is explicit on every call. There is no current device inside a plug-in.
  *  - Functions may be called from any thread, several at a time.
  *  - No exception crosses this boundary: a function returns HP_OK, or host->fail(status, message).
@@ -54,6 +55,7 @@ typedef enum HpLogLevel { HP_LOG_DEBUG = 0, HP_LOG_INFO = 1, HP_LOG_WARNING = 2,
 typedef struct HpStream_* HpStream;
 typedef struct HpEvent_* HpEvent;
 typedef struct HpProgram_* HpProgram;
+typedef struct HpFunction_* HpFunction;
 
 /* What Hardpoint offers to a plug-in. Lives until the process ends: keep the pointer. */
 typedef struct HpHost {
@@ -160,15 +162,28 @@ typedef struct HpLaunchArg {
   uint32_t is_pointer; /* 1 for a pointer into device memory */
 } HpLaunchArg;
 
-/* Compiles and launches Hardpoint's portable kernels (optional; without it: vendor kernels, then the CPU). */
+/* Compiles and launches Hardpoint's portable kernels (optional; without it: vendor kernels, then the CPU). Hardpoint
+ * writes the source in the device's dialect and keeps the compiled binaries, in memory and on disk. */
 typedef struct HpCompiler {
   size_t struct_size;
-  /* "c", "opencl" or "cuda": which dialect of the portable kernels `compile` takes. */
+  /* "opencl", "cuda", or "c" (C11 with GNU extensions). A "c" kernel is a function
+   *   void NAME(void *const *args, const uint32_t groups[3], uint64_t first, uint64_t last);
+   * that runs the groups first .. last-1, counted with groups[0] fastest; args[i] is the address of argument i. */
   const char* dialect;
-  HpStatus (*compile)(int device, const char* source, const char* options, HpProgram* program);
-  HpStatus (*release)(int device, HpProgram program);
-  /* Queues kernel `name` on `stream` over groups[3] groups of group_size[3] work-items. */
-  HpStatus (*launch)(int device, HpStream stream, HpProgram program, const char* name, const uint32_t groups[3],
+  uint32_t group_size;   /* work-items in a group that suit the device: 1 on a CPU, often 256 on a GPU */
+  uint32_t local_memory; /* bytes that a group shares */
+  /* Names the compiler and the kind of device: binaries are kept under this text. */
+  const char* (*fingerprint)(int device);
+  /* The binary belongs to the plug-in until release_binary. HP_NOT_SUPPORTED where no compiler is installed; a message
+   * with the compiler's own words when the source does not compile. */
+  HpStatus (*compile)(int device, const char* source, const char* options, void** binary, size_t* bytes);
+  void (*release_binary)(void* binary);
+  HpStatus (*load)(int device, const void* binary, size_t bytes, HpProgram* program);
+  HpStatus (*unload)(int device, HpProgram program);
+  /* The function lives as long as its program. */
+  HpStatus (*find)(int device, HpProgram program, const char* name, HpFunction* function);
+  /* Queues groups[3] groups of group_size[3] work-items on `stream`. Arguments are copied before it returns. */
+  HpStatus (*launch)(int device, HpStream stream, HpFunction function, const uint32_t groups[3],
                      const uint32_t group_size[3], const HpLaunchArg* args, uint32_t num_args);
 } HpCompiler;
 

@@ -1,11 +1,6 @@
-// The plug-in `sim`, through the public contract only: HP_SIM_LIBRARY names the built library.
-//
-// The settings are read once in a process, so that a case which needs others runs in a child: this program, started
-// again with HP_SIM_CHILD set to the child's name.
-#include <dlfcn.h>
+// The plug-in `sim`, through the public contract only. test_sim_compiler.cpp has the compiler extension.
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <tvm/ffi/c_api.h>
 #include <unistd.h>
@@ -14,8 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <complex>
-#include <cstdarg>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,128 +16,11 @@
 #include <thread>
 #include <vector>
 
-#include "check.h"
-#include "hardpoint/plugin.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
-extern char** environ;
+#include "sim_host.h"
 
 namespace {
 
 using Shape = std::vector<int64_t>;
-using Clock = std::chrono::steady_clock;
-
-// --- the host ------------------------------------------------------------------------------------------------------
-
-thread_local std::string message, raised;  // of host->fail; "kind: text" of host->raise
-thread_local const char* operator_name = "aten::test";
-thread_local std::map<int, HpStream> current_streams;
-
-std::string format(const char* text, va_list arguments) {
-  char buffer[1024];
-  vsnprintf(buffer, sizeof buffer, text, arguments);
-  return buffer;
-}
-void host_log(HpLogLevel, const char* text) { fprintf(stderr, "%s\n", text); }
-HpStatus host_fail(HpStatus status, const char* text, ...) {
-  va_list arguments;
-  va_start(arguments, text);
-  message = format(text, arguments);
-  va_end(arguments);
-  return status;
-}
-int host_raise(const char* kind, const char* text, ...) {
-  va_list arguments;
-  va_start(arguments, text);
-  raised = std::string(kind) + ": " + format(text, arguments);
-  va_end(arguments);
-  return -1;
-}
-const char* host_operator_name() { return operator_name; }
-HpStream host_current_stream(int device) { return current_streams[device]; }
-
-const HpHost host = {sizeof(HpHost), HP_ABI_MAJOR,       HP_ABI_MINOR,        host_log, host_fail,
-                     host_raise,     host_operator_name, host_current_stream, nullptr,  nullptr};
-
-void* library() {
-  static void* const handle = dlopen(getenv("HP_SIM_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) check::fail(__FILE__, __LINE__, std::string("HP_SIM_LIBRARY: ") + dlerror());
-  return handle;
-}
-template <class Function>
-Function symbol(const char* name) {
-  void* const found = dlsym(library(), name);
-  if (!found) check::fail(__FILE__, __LINE__, std::string("not exported: ") + name);
-  return reinterpret_cast<Function>(found);
-}
-HpStatus init(const HpPlugin** plugin) { return symbol<decltype(&hp_plugin_init)>("hp_plugin_init")(&host, plugin); }
-
-const HpPlugin& sim() {
-  static const HpPlugin* plugin = [] {
-    const HpPlugin* made = nullptr;
-    if (init(&made) != HP_OK) check::fail(__FILE__, __LINE__, message);
-    return made;
-  }();
-  return *plugin;
-}
-
-int set_fault(const char* specification) { return symbol<int (*)(const char*)>("hp_sim_set_fault")(specification); }
-
-// --- small tools ---------------------------------------------------------------------------------------------------
-
-#define OK(...)                                                                                      \
-  do {                                                                                               \
-    if ((__VA_ARGS__) != HP_OK) check::fail(__FILE__, __LINE__, #__VA_ARGS__ " failed: " + message); \
-  } while (0)
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-#define CHECK_TEXT(text, part)                                                                                    \
-  do {                                                                                                            \
-    if (!contains(text, part)) check::fail(__FILE__, __LINE__, "'" + std::string(part) + "' is not in: " + text); \
-  } while (0)
-
-void synchronize(int device = 0, HpStream stream = nullptr) { OK(sim().streams->synchronize(device, stream, 0)); }
-HpStream new_stream(int device = 0) {
-  HpStream stream;
-  OK(sim().streams->create(device, 0, &stream));
-  return stream;
-}
-HpEvent new_event(int device = 0, int timing = 0) {
-  HpEvent event;
-  OK(sim().events->create(device, timing, &event));
-  return event;
-}
-uint64_t free_memory(int device) {
-  uint64_t free_bytes, total;
-  OK(sim().info->memory(device, &free_bytes, &total));
-  return free_bytes;
-}
-
-struct Memory {
-  explicit Memory(size_t bytes, int device = 0) : bytes(bytes), device(device) {
-    OK(sim().allocate(device, bytes, &ptr));
-  }
-  Memory(const Memory&) = delete;
-  ~Memory() { sim().free(device, ptr); }
-
-  void write(const void* from) {
-    OK(sim().copy_to_device(device, ptr, from, bytes, nullptr));
-    synchronize(device);
-  }
-  void read(void* to) {
-    OK(sim().copy_to_host(device, to, ptr, bytes, nullptr));
-    synchronize(device);
-  }
-
-  const size_t bytes;
-  const int device;
-  void* ptr = nullptr;
-};
 
 struct Type {
   const char* name;
@@ -368,58 +244,6 @@ struct Slow {
   }
   void launch() { CALL("matmul", out, a, b); }
 };
-
-// --- children ------------------------------------------------------------------------------------------------------
-
-struct Child {
-  int status;
-  std::string output;  // stdout and stderr
-};
-std::map<std::string, void (*)()>& children() {
-  static std::map<std::string, void (*)()> all;
-  return all;
-}
-struct RegisterChild {
-  RegisterChild(const char* name, void (*body)()) { children()[name] = body; }
-};
-#define CHILD(name)                                                \
-  void child_##name();                                             \
-  const RegisterChild register_child_##name(#name, &child_##name); \
-  void child_##name()
-
-Child run_child(const std::string& name, const std::map<std::string, std::string>& settings = {}) {
-  std::vector<std::string> environment = {"HP_SIM_CHILD=" + name};
-  for (const auto& [key, value] : settings) environment.push_back(key + "=" + value);
-  for (char** e = environ; *e; ++e)
-    if (settings.count(std::string(*e, strcspn(*e, "="))) == 0) environment.push_back(*e);
-  std::vector<char*> pointers;
-  for (std::string& e : environment) pointers.push_back(e.data());
-  pointers.push_back(nullptr);
-
-  int ends[2];
-  CHECK(pipe2(ends, O_CLOEXEC) == 0);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-  char program[] = "/proc/self/exe";
-  char* const arguments[] = {program, nullptr};
-  pid_t pid;
-  CHECK(posix_spawn(&pid, program, &actions, nullptr, arguments, pointers.data()) == 0);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-
-  Child child{0, ""};
-  char buffer[4096];
-  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) child.output.append(buffer, static_cast<size_t>(n));
-  close(ends[0]);
-  waitpid(pid, &child.status, 0);
-  return child;
-}
-void expect_success(const Child& child) {
-  if (!WIFEXITED(child.status) || WEXITSTATUS(child.status) != 0)
-    check::fail(__FILE__, __LINE__, "status " + std::to_string(child.status) + ", output: " + child.output);
-}
 
 // --- contract and configuration ------------------------------------------------------------------------------------
 
@@ -661,15 +485,6 @@ TEST(host_access_faults) {
   CHECK(!contains(child.output, "hardpoint sim"));
 }
 
-// Runs `body` after fork(): the exit status is 0 when it returned true.
-template <class Body>
-bool after_fork(Body body) {
-  const pid_t pid = fork();
-  if (pid == 0) _exit(body() ? 0 : 1);
-  int status;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 TEST(fork_after_use_is_refused) {
   Tensor a(kFloat, {100000}), out(kFloat, {100000});
   a.pattern(1);
@@ -1098,24 +913,6 @@ TEST(unsupported_calls_are_handed_on) {
 
 // --- several threads, other modes ----------------------------------------------------------------------------------
 
-template <class Body>
-void in_threads(int count, Body body) {
-  std::vector<std::thread> threads;
-  std::vector<std::string> failures(static_cast<size_t>(count));
-  for (int t = 0; t < count; ++t) {
-    threads.emplace_back([&, t] {
-      try {
-        body(t);
-      } catch (const std::exception& e) {
-        failures[static_cast<size_t>(t)] = e.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& failure : failures)
-    if (!failure.empty()) check::fail(__FILE__, __LINE__, failure);
-}
-
 TEST(threads_with_their_own_streams) {
   in_threads(4, [](int t) {
     const int device = t % 2;
@@ -1193,14 +990,4 @@ TEST(jitter_mode) { expect_success(run_child("jitter", {{"HARDPOINT_SIM_JITTER",
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const char* const name = getenv("HP_SIM_CHILD");
-  if (!name) return check::run(argc, argv);
-  try {
-    children().at(name)();
-  } catch (const std::exception& e) {
-    printf("%s\n", e.what());
-    return 1;
-  }
-  return 0;
-}
+SIM_MAIN

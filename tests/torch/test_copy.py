@@ -256,7 +256,9 @@ def test_copy_of_a_tensor_to_itself():
 # ---- Memory formats
 
 
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last, torch.preserve_format], ids=str)
+@pytest.mark.parametrize(
+    "memory_format", [torch.contiguous_format, torch.channels_last, torch.preserve_format], ids=str
+)
 @pytest.mark.parametrize("start", [torch.contiguous_format, torch.channels_last], ids=str)
 def test_clone_with_memory_format(memory_format, start):
     x = torch.arange(120.0).reshape(2, 3, 4, 5).to(memory_format=start)
@@ -270,7 +272,9 @@ def test_clone_with_memory_format(memory_format, start):
 
 def test_channels_last_3d():
     x = torch.arange(240.0).reshape(2, 3, 4, 5, 2)
-    exactly(x.sim().to(memory_format=torch.channels_last_3d), x.to(memory_format=torch.channels_last_3d), check_stride=True)
+    exactly(
+        x.sim().to(memory_format=torch.channels_last_3d), x.to(memory_format=torch.channels_last_3d), check_stride=True
+    )
 
 
 @pytest.mark.parametrize("start", [torch.contiguous_format, torch.channels_last], ids=str)
@@ -332,6 +336,13 @@ def test_set():
     x.set_()
     assert x.numel() == 0
     assert x.device == torch.device("sim:0")
+
+
+def test_set_grows_the_storage():
+    source = torch.arange(3.0, device="sim")
+    x = torch.empty(0, device="sim").set_(source.untyped_storage(), 0, (100,), (1,))
+    assert x.untyped_storage().nbytes() == source.untyped_storage().nbytes() == 400
+    assert x[:3].tolist() == source.tolist() == [0, 1, 2]
 
 
 def test_set_to_another_devices_storage():
@@ -404,7 +415,9 @@ def test_views(view):
     assert made.device == torch.device("sim:0")
 
 
-@pytest.mark.parametrize("view", [lambda t: t.view(3, 2), lambda t: t[1:], lambda t: t.view(torch.int32), lambda t: t.t()])
+@pytest.mark.parametrize(
+    "view", [lambda t: t.view(3, 2), lambda t: t[1:], lambda t: t.view(torch.int32), lambda t: t.t()]
+)
 def test_views_share_memory(view):
     x = torch.arange(6.0, device="sim").reshape(2, 3)
     made = view(x)

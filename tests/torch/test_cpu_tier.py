@@ -1,11 +1,12 @@
 """The last tier: any operator runs on the CPU and means the same as on a device.
 
-The operators of the library ``hptest`` have a CPU kernel only, so that they test this tier whatever kernels the device has.
+The operators of the library ``hptest`` have a CPU kernel only: they test this tier whatever kernels the device has.
 """
 
 from __future__ import annotations
 
 import functools
+import warnings
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ import hardpoint.sim
 close = functools.partial(torch.testing.assert_close, check_device=False, equal_nan=True)
 exactly = functools.partial(close, rtol=0, atol=0)
 
-library = torch.library.Library("hptest", "DEF")  # noqa: TOR901: lives as long as the process
+library = torch.library.Library("hptest", "DEF")  # lives as long as the process
 
 
 def define(schema: str, function) -> None:
@@ -107,7 +108,14 @@ def test_reading_a_view(view):
 
 @pytest.mark.parametrize(
     "view",
-    [lambda t: t, lambda t: t.t(), lambda t: t[::2], lambda t: t.t()[:, ::2], lambda t: t.t()[:, ::8], lambda t: t[:, 1]],
+    [
+        lambda t: t,
+        lambda t: t.t(),
+        lambda t: t[::2],
+        lambda t: t.t()[:, ::2],
+        lambda t: t.t()[:, ::8],
+        lambda t: t[:, 1],
+    ],
 )
 @pytest.mark.parametrize("call", [torch.erfinv, ops.triple], ids=["erfinv", "triple"])
 def test_strides_of_results(view, call):
@@ -205,7 +213,7 @@ def test_out_of_another_dtype_and_device():
         torch.erfinv(x, out=torch.empty(3, dtype=torch.int64, device="sim"))
     with pytest.raises(RuntimeError, match="same device"):
         torch.erfinv(x, out=torch.empty(3, device="sim:1"))
-    with pytest.raises(RuntimeError, match="same device|device"):
+    with pytest.raises(RuntimeError, match="device"):
         torch.erfinv(x, out=torch.empty(3))
 
 
@@ -302,19 +310,27 @@ def test_shared_storage_of_different_dtypes():
 # ---- ATen operators of every kind against the CPU
 
 CALLS = {
-    "index": lambda d: torch.arange(12.0, device=d).reshape(3, 4)[torch.tensor([0, 2], device=d), torch.tensor([1, 3], device=d)],
+    "index": lambda d: torch.arange(12.0, device=d).reshape(3, 4)[
+        torch.tensor([0, 2], device=d), torch.tensor([1, 3], device=d)
+    ],
     "index with CPU indices": lambda d: torch.arange(12.0, device=d).reshape(3, 4)[torch.tensor([0, 2])],
     "index with None": lambda d: torch.arange(12.0, device=d).reshape(3, 4)[:, torch.tensor([1, 0], device=d)],
     "index with mask": lambda d: torch.arange(5.0, device=d)[torch.arange(5, device=d) > 2],
-    "index_put": lambda d: torch.zeros(4, device=d).index_put_((torch.tensor([1, 1, 3], device=d),), torch.ones(3, device=d), True),
-    "index_put scalar": lambda d: torch.zeros(4, device=d).index_put_((torch.tensor([1, 3], device=d),), torch.tensor(5.0)),
+    "index_put": lambda d: torch.zeros(4, device=d).index_put_(
+        (torch.tensor([1, 1, 3], device=d),), torch.ones(3, device=d), True
+    ),
+    "index_put scalar": lambda d: torch.zeros(4, device=d).index_put_(
+        (torch.tensor([1, 3], device=d),), torch.tensor(5.0)
+    ),
     "masked assignment": lambda d: (lambda t: (t.__setitem__(t > 1, -1.0), t)[1])(torch.arange(4.0, device=d)),
     "slice assignment": lambda d: (lambda t: (t.__setitem__((slice(None), 1), 9.0), t)[1])(torch.zeros(2, 3, device=d)),
     "cat": lambda d: torch.cat([torch.ones(2, device=d), torch.empty(0, device=d), torch.zeros(1, device=d)]),
     "stack": lambda d: torch.stack([torch.ones(2, device=d), torch.zeros(2, device=d)], 1),
     "where": lambda d: torch.where(torch.tensor([True, False], device=d), torch.ones(2, device=d), 3.0),
     "gather": lambda d: torch.arange(6.0, device=d).reshape(2, 3).gather(1, torch.tensor([[2], [0]], device=d)),
-    "scatter_add": lambda d: torch.zeros(3, device=d).scatter_add_(0, torch.tensor([0, 0, 2], device=d), torch.ones(3, device=d)),
+    "scatter_add": lambda d: torch.zeros(3, device=d).scatter_add_(
+        0, torch.tensor([0, 0, 2], device=d), torch.ones(3, device=d)
+    ),
     "sort": lambda d: torch.tensor([3.0, 1.0, 2.0], device=d).sort(descending=True),
     "topk": lambda d: torch.tensor([3.0, 1.0, 2.0], device=d).topk(2),
     "max dim": lambda d: torch.tensor([[3.0, 1.0], [0.0, 2.0]], device=d).max(1),
@@ -323,11 +339,19 @@ CALLS = {
     "cumsum": lambda d: torch.arange(4.0, device=d).cumsum(0),
     "softmax": lambda d: torch.arange(4.0, device=d).softmax(0),
     "layer_norm": lambda d: torch.nn.functional.layer_norm(torch.arange(8.0, device=d).reshape(2, 4), (4,)),
-    "embedding": lambda d: torch.nn.functional.embedding(torch.tensor([1, 0], device=d), torch.arange(4.0, device=d).reshape(2, 2)),
+    "embedding": lambda d: torch.nn.functional.embedding(
+        torch.tensor([1, 0], device=d), torch.arange(4.0, device=d).reshape(2, 2)
+    ),
     "conv2d": lambda d: torch.nn.functional.conv2d(torch.ones(1, 2, 4, 4, device=d), torch.ones(3, 2, 3, 3, device=d)),
-    "conv_transpose": lambda d: torch.nn.functional.conv_transpose1d(torch.ones(1, 2, 4, device=d), torch.ones(2, 3, 3, device=d)),
-    "max_pool": lambda d: torch.nn.functional.max_pool2d(torch.arange(16.0, device=d).reshape(1, 1, 4, 4), 2, return_indices=True),
-    "interpolate": lambda d: torch.nn.functional.interpolate(torch.arange(4.0, device=d).reshape(1, 1, 4), scale_factor=2),
+    "conv_transpose": lambda d: torch.nn.functional.conv_transpose1d(
+        torch.ones(1, 2, 4, device=d), torch.ones(2, 3, 3, device=d)
+    ),
+    "max_pool": lambda d: torch.nn.functional.max_pool2d(
+        torch.arange(16.0, device=d).reshape(1, 1, 4, 4), 2, return_indices=True
+    ),
+    "interpolate": lambda d: torch.nn.functional.interpolate(
+        torch.arange(4.0, device=d).reshape(1, 1, 4), scale_factor=2
+    ),
     "norm": lambda d: torch.arange(4.0, device=d).norm(),
     "svdvals": lambda d: torch.linalg.svdvals(torch.arange(4.0, device=d).reshape(2, 2)),
     "solve": lambda d: torch.linalg.solve(torch.eye(2, device=d) * 2, torch.ones(2, device=d)),
@@ -335,7 +359,9 @@ CALLS = {
     "einsum": lambda d: torch.einsum("ij,jk->ik", torch.ones(2, 3, device=d), torch.ones(3, 2, device=d)),
     "foreach add": lambda d: torch._foreach_add([torch.ones(2, device=d), torch.zeros(3, device=d)], 2.0),
     "foreach mul lists": lambda d: torch._foreach_mul([torch.ones(2, device=d)], [torch.full((2,), 3.0, device=d)]),
-    "foreach addcdiv": lambda d: torch._foreach_addcdiv([torch.ones(2, device=d)], [torch.ones(2, device=d)], [torch.ones(2, device=d)], 2),
+    "foreach addcdiv": lambda d: torch._foreach_addcdiv(
+        [torch.ones(2, device=d)], [torch.ones(2, device=d)], [torch.ones(2, device=d)], 2
+    ),
     "foreach norm": lambda d: torch._foreach_norm([torch.arange(3.0, device=d), torch.ones(4, device=d)]),
     "bucketize": lambda d: torch.bucketize(torch.tensor([1.5, 3.5], device=d), torch.tensor([1.0, 2.0, 3.0], device=d)),
     "histc": lambda d: torch.histc(torch.tensor([1.0, 2.0, 2.0], device=d), 3, 0, 3),
@@ -484,7 +510,7 @@ def test_device_scalar_of_another_device_does_not_mix():
 
 
 def test_writing_a_cpu_tensor_from_the_device_is_refused():
-    with pytest.raises(RuntimeError, match="same device|expected device|device"):
+    with pytest.raises(RuntimeError, match="device"):
         torch.hypot(torch.ones(2, device="sim"), torch.ones(2, device="sim"), out=torch.empty(2))
     with pytest.raises(RuntimeError, match="device"):
         torch.ones(2).add_(torch.ones(2, device="sim"))
@@ -513,31 +539,54 @@ def test_warning_comes_once_for_each_operator(run_python):
         import torch
         import hardpoint
 
-        x = torch.full((2,), 0.5, device="sim")
+        x = torch.arange(3, device="sim")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(3):
-                torch.erfinv(x)
-                torch.digamma(x)
-                x.digamma_()
+                torch.bincount(x)
+                torch.searchsorted(x, x)
+                torch.histc(x.float(), 3)
         said = [str(w.message) for w in caught]
         names = [message.split()[0] for message in said]
-        assert len(names) == len(set(names)) == 3, said
+        assert len(names) == len(set(names)), said
+        assert {"aten::bincount", "aten::searchsorted.Tensor", "aten::histc"} <= set(names), said
         assert all(w.category is UserWarning for w in caught)
-        assert all(f"{name} runs on the CPU: sim has no kernel for it" in m for name, m in zip(names, said)), said
+        assert all(f"{name} runs on the CPU: sim has no kernel" in m for name, m in zip(names, said)), said
         assert all(name in hardpoint.counters() for name in names)
         assert "csrc" not in said[0]
         """
     )
 
 
-def test_warning_of_a_custom_operator(capfd):
-    """torch prints warnings of operators that are called through torch.ops."""
+@pytest.mark.parametrize("loss", ["mse_loss", "smooth_l1_loss", "l1_loss", "huber_loss"])
+def test_no_warning_of_what_the_program_did_not_do(loss):
+    """Such as the resizing of an output that the program did not give."""
+    x = torch.ones(3, device="sim")
+    function = getattr(torch.nn.functional, loss)
+    function(x, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert function(x, x * 3).item() == function(x.cpu(), x.cpu() * 3).item()
+
+
+def test_warning_of_a_custom_operator():
     define("quiet(Tensor x) -> Tensor", lambda t: t + 1)
     x = torch.ones(2, device="sim")
-    for _ in range(3):
-        assert ops.quiet(x).tolist() == [2, 2]
-    assert capfd.readouterr().err.count("hptest::quiet runs on the CPU") == 1
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            assert ops.quiet(x).tolist() == [2, 2]
+    said = [w for w in seen if "hptest::quiet runs on the CPU" in str(w.message)]
+    assert len(said) == 1
+    assert said[0].filename.endswith(".py")  # a line of Python, not of the adapter
+
+
+def test_warning_as_an_error():
+    define("strict(Tensor x) -> Tensor", lambda t: t + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="hptest::strict runs on the CPU"):
+            ops.strict(torch.ones(2, device="sim"))
 
 
 def test_errors_of_the_kernel_come_through():
@@ -609,11 +658,11 @@ def test_random_operators(name):
     [
         lambda: torch.sparse_coo_tensor([[0]], [1.0], (2,), device="sim"),
         lambda: torch.eye(2).to_sparse().to("sim"),
-        lambda: torch.eye(2).to_sparse_csr().to("sim"),
+        lambda: torch.eye(2).to_sparse_csr().to("sim").sum(),
         lambda: torch.eye(2, device="sim").to_sparse(),
         lambda: torch.eye(2, device="sim").to_sparse_csr(),
         lambda: torch.empty(2, 2, layout=torch.sparse_coo, device="sim"),
-        lambda: torch.zeros(2, 2, layout=torch.sparse_csr, device="sim"),
+        lambda: torch.zeros(2, 2, layout=torch.sparse_csr, device="sim").sum(),
         lambda: torch.quantize_per_tensor(torch.ones(2, device="sim"), 0.1, 0, torch.qint8),
         lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8).to("sim"),
         lambda: torch.ones(2, device="sim").to_mkldnn(),
@@ -624,6 +673,12 @@ def test_random_operators(name):
 def test_other_layouts_are_refused(call):
     with pytest.raises((RuntimeError, NotImplementedError), match="sim holds dense"):
         call()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_csr_tensor_can_be_brought_back():
+    original = torch.eye(3).to_sparse_csr()
+    assert torch.equal(original.to("sim").cpu().to_dense(), torch.eye(3))
 
 
 def test_sparse_gradients_are_refused():

@@ -50,15 +50,18 @@ def test_cpu_checkpoint_to_the_device():
     assert loaded.tolist() == [0, 1, 2]
 
 
-def test_load_under_a_device_context():
-    buffer = saved(torch.arange(3))
-    with torch.device("sim"):
-        assert torch.load(buffer, weights_only=True).device == torch.device("sim:0")
-
-
 @pytest.mark.parametrize(
     "dtype",
-    [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.uint16, torch.float8_e5m2],
+    [
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.bool,
+        torch.complex64,
+        torch.uint16,
+        torch.float8_e5m2,
+    ],
     ids=str,
 )
 def test_dtypes(dtype):

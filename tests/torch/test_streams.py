@@ -151,7 +151,9 @@ def test_synchronize_one_stream_does_not_wait_for_another():
     busy.synchronize()
 
 
-@pytest.mark.parametrize("wait", [torch.sim.synchronize, torch.accelerator.synchronize, lambda: torch.sim.synchronize(0)])
+@pytest.mark.parametrize(
+    "wait", [torch.sim.synchronize, torch.accelerator.synchronize, lambda: torch.sim.synchronize(0)]
+)
 def test_synchronize_device(wait):
     streams = [torch.sim.Stream() for _ in range(3)]
     kept = []
@@ -180,12 +182,15 @@ def test_elapsed_time():
 
 def test_elapsed_time_needs_finished_events():
     start, end = (torch.Event("sim", enable_timing=True) for _ in range(2))
+    x = torch.zeros(BIG, device="sim")
     start.record()
-    x = _slow_fill(1.0)
-    end.record()
-    with pytest.raises(RuntimeError, match="must be completed"):  # torch's own check
-        start.elapsed_time(end)
+    with hardpoint.sim.fault("hang:operator=aten::fill_"):
+        x.fill_(1.0)
+        end.record()
+        with pytest.raises(RuntimeError, match="must be completed"):  # torch's own check
+            start.elapsed_time(end)
     assert x[0].item() == 1.0
+    end.synchronize()
     assert start.elapsed_time(end) > 0
 
 

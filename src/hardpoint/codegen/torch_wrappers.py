@@ -1,7 +1,8 @@
 """Generates unboxed ATen wrappers for the standard operators, against the installed torch.
 
-Run at build time as ``python run.py torch_wrappers OUTPUT.cpp``. Signatures and shape rules come from torch's own
-``native_functions.yaml``, so the same source serves every supported torch.
+Run at build time as ``python run.py torch_wrappers OUTPUT_1.cpp OUTPUT_2.cpp ...``; the wrappers are spread evenly over
+the files. Signatures and shape rules come from torch's own ``native_functions.yaml``, so the same source serves every
+supported torch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from torchgen.model import (
     SchemaKind,
 )
 
-from hardpoint.ops import Op, all_ops
+from hardpoint.ops import Op, Overload, all_ops
 
 PACKAGED = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
 
@@ -33,6 +34,8 @@ HEADER = """\
 
 namespace hp::torch_adapter {{
 namespace {{
+
+{kernels}
 
 {wrappers}
 }}  // namespace
@@ -50,21 +53,25 @@ FORMS = {
     SchemaKind.inplace: "Form::kInplace",
 }
 
+#: How TensorIterator is set up for overloads without a structured kernel.
+ITERATIONS = {
+    "unary": "at::TensorIterator::unary_op({output}, {inputs})",
+    "unary_float": "at::TensorIterator::unary_float_op({output}, {inputs})",
+    "binary": "at::TensorIterator::binary_op({output}, {inputs})",
+    "comparison": "at::TensorIterator::comparison_op({output}, {inputs})",
+}
+
 
 class Wrapper:
     """The C++ of one ATen overload."""
 
     def __init__(
-        self,
-        op: Op,
-        function: NativeFunction,
-        group: NativeFunctionsGroup | None,
-        attributes: tuple[str | int, ...],
+        self, op: Op, function: NativeFunction, group: NativeFunctionsGroup | None, overload: Overload
     ) -> None:
         self.op = op
         self.function = function
         self.group = group
-        self.attributes = [str(a) for a in attributes]
+        self.overload = overload
         self.name = str(function.func.name)
         self.symbol = function.func.name.unambiguous_name()
         self.kind = function.func.kind()
@@ -72,6 +79,9 @@ class Wrapper:
             signature = NativeSignature(function.func, prefix="wrap_", symint=False)
             self.arguments = signature.arguments()
             self.returns = signature.returns_type().cpp_type()
+        tensors = {a.name for a in function.func.arguments.flat_non_out if a.type.is_tensor_like()}
+        self.all_tensors = all(name in tensors for name in op.inputs)
+        self.pointers = ", ".join(f"&{name}" if name in tensors else "nullptr" for name in op.inputs)
 
     @property
     def includes(self) -> list[str]:
@@ -91,60 +101,106 @@ class Wrapper:
             return str(self.function.func.arguments.out[0].name)
         return ""
 
+    @property
+    def attributes(self) -> str:
+        """The attributes as further C++ arguments."""
+        text = ""
+        for attribute in self.overload.attributes:
+            name, _, default = str(attribute).partition("=")
+            text += f", {name}.value_or({default})" if default else f", {name}"
+        return text
+
+    @property
+    def variant(self) -> str:
+        """The expression for the variant that this call wants."""
+        if not self.overload.chooser:
+            return "0"
+        names = ", ".join(f'"{v}"' for v in self.op.variants)
+        return f"variant_of({self.overload.chooser}, {{{names}}})"
+
+    @property
+    def has_portable(self) -> bool:
+        """Whether the tables have an expression for a portable kernel."""
+        return self.op.kind == "pointwise" and bool(self.op.expression or self.op.variants)
+
     def body(self) -> str:
         """The tries to run on the device; what follows them is the CPU tier."""
-        tail = "".join(f", {a}" for a in self.attributes)
-        inputs = "".join(f"&{name}, " for name in self.op.inputs).rstrip(", ")
-        array = f"std::array<const at::Tensor*, {len(self.op.inputs)}>{{{inputs}}}"
-        result = f"return {self.output};" if self.output else "return {};"
         if self.op.kind == "fill":
-            return f"    if (fill(overload, *kernel, self{tail})) return self;\n"
-        if self.group is None:
-            made = "" if self.output else "    at::Tensor made = output_like(self);\n"
-            target = self.output or "made"
-            return (
-                f"{made}    if (pointwise(overload, *kernel, {target}, self.scalar_type(), {array}{tail})) "
-                f"return {target};\n"
+            return f"  if (kernel != nullptr && fill(overload, *kernel, self{self.attributes})) return self;\n"
+        setup, iterator, output, result = self.shape_rule()
+        tries = ""
+        array = f"std::array<const at::Tensor*, {len(self.op.inputs)}>{{{self.pointers}}}"
+        if self.op.kind == "matmul":
+            tries += f"    if (kernel != nullptr && matmul(overload, *kernel, {output}, {array})) {result}\n"
+        elif self.all_tensors and not self.overload.chooser:
+            tries += (
+                f"    if (kernel != nullptr && pointwise(overload, *kernel, {output}, {iterator}.common_dtype(), "
+                f"{array}{self.attributes})) {result}\n"
             )
+        if self.has_portable:
+            tries += (
+                f"    if (overload.portable != nullptr && portable_pointwise(overload, {iterator}, {self.variant}, "
+                f"{{{self.pointers}}}{self.attributes})) {result}\n"
+            )
+        able = "kernel != nullptr || overload.portable != nullptr"
+        if self.group is None:
+            # TensorIterator's plain set-ups refuse what some operators do with complex numbers.
+            able = f"({able}) && " + " && ".join(f"!{name}.is_complex()" for name in self.op.inputs)
+        return f"{self.shortcut()}  if ({able}) {{\n{setup}{tries}  }}\n"
+
+    def shape_rule(self) -> tuple[str, str, str, str]:
+        """Statements that settle the output, and the names of the iterator, of the output, and the return statement."""
+        if self.group is None:
+            assert self.overload.iteration, f"{self.name}: no structured kernel, so the table must name an iteration"
+            target = self.output or "made"
+            made = "" if self.output else "    at::Tensor made;\n"
+            build = ITERATIONS[self.overload.iteration].format(output=target, inputs=", ".join(self.op.inputs))
+            result = f"return {self.output};" if self.output else "return iterator.output();"
+            return f"{made}    auto iterator = {build};\n", "iterator", "iterator.output()", result
         with native_function_manager(self.function):
             meta = structured.meta_arguments(self.group)
-            meta_args = ", ".join(e.expr for e in translate(self.arguments, meta, method=False))
+            arguments = ", ".join(e.expr for e in translate(self.arguments, meta, method=False))
         root = self.group.out.root_name
         overload = str(self.group.functional.func.name.overload_name)
         cls = f"at::meta::structured_{root}" + (f"_{overload}" if overload else "")
         declared = f"Structured<{cls}, {FORMS[self.kind]}, 1> structured" + (f"({self.output})" if self.output else "")
+        setup = f"    {declared};\n    structured.meta({arguments});\n"
         if self.op.kind == "matmul":
-            call = f"matmul(overload, *kernel, structured.outputs[0], {array})"
-        else:
-            call = f"pointwise(overload, *kernel, structured.outputs[0], structured.common_dtype(), {array}{tail})"
+            tensors = self.pointers + (f", &{self.output}" if self.output else "")
+            setup = f"    check_same_device(overload, {{{tensors}}});\n" + setup
         result = f"return {self.output};" if self.output else "return std::move(structured.outputs[0]);"
-        text = ""
-        if self.op.kind == "pointwise":
-            plain = (
-                f"plain_output({self.output}, {{{inputs}}})" if self.output else f"plain({', '.join(self.op.inputs)})"
-            )
-            made = self.output or "made"
-            declare = "" if self.output else "at::Tensor made; "
-            text += (
-                f"    if ({declare}{plain} && plain_pointwise(overload, *kernel, {made}, {{{inputs}}}{tail})) "
-                f"return {made};\n"
-            )
-        elif self.op.kind == "matmul":
-            tensors = inputs + (f", &{self.output}" if self.output else "")
-            text += f"    check_same_device(overload, {{{tensors}}});\n"
-        text += f"    {declared};\n    structured.meta({meta_args});\n    if ({call}) {result}\n"
-        return text
+        return setup, "structured", "structured.outputs[0]", result
+
+    def shortcut(self) -> str:
+        """For a vendor's kernel and operands that need nothing: no shape rule at all."""
+        if self.op.kind != "pointwise" or self.group is None or not self.all_tensors or self.overload.chooser:
+            return ""
+        if len(self.op.inputs) > 2:
+            return ""
+        names = ", ".join(self.op.inputs)
+        fits = f"plain_output({self.output}, {{{self.pointers}}})" if self.output else f"plain({names})"
+        made = self.output or "made"
+        declare = "" if self.output else "at::Tensor made; "
+        return (
+            f"  if ({declare}kernel != nullptr && {fits} && "
+            f"plain_pointwise(overload, *kernel, {made}, {{{self.pointers}}}{self.attributes})) return {made};\n"
+        )
+
+    @property
+    def kernels(self) -> str:
+        """The name of the object that holds the operator's portable kernels."""
+        return f"portable_{self.op.name}"
 
     def code(self) -> str:
         """The whole function."""
         parameters = ", ".join(a.defn() for a in self.arguments)
         names = ", ".join(a.name for a in self.arguments)
+        portable = f", &{self.kernels}" if self.has_portable else ""
         return (
             f"{self.returns} wrap_{self.symbol}({parameters}) {{\n"
-            f'  static const Overload overload("{self.name}", "{self.op.name}");\n'
-            f"  if (const hp::Kernel* kernel = overload.kernel()) {{\n"
+            f'  static const Overload overload("{self.name}", "{self.op.name}"{portable});\n'
+            f"  const hp::Kernel* kernel = overload.kernel();\n"
             f"{self.body()}"
-            f"  }}\n"
             f"  return at::native::call_fallback_fn<&cpu_tier, at::_ops::{self.symbol}>::call({names});\n"
             f"}}\n"
         )
@@ -165,24 +221,31 @@ def wrappers() -> list[Wrapper]:
     }
     made = []
     for op in all_ops():
-        for overload, attributes in op.aten.items():
-            group = groups.get(overload)
-            members = [functions[overload]] if group is None else [group.functional, group.out, group.inplace]
-            made += [Wrapper(op, f, group, attributes) for f in members if f is not None]
+        for name, overload in op.aten.items():
+            group = groups.get(name)
+            members = [functions[name]] if group is None else [group.functional, group.out, group.inplace]
+            made += [Wrapper(op, f, group, overload) for f in members if f is not None]
     return made
 
 
 def main() -> None:
-    """Write the generated file to the path given on the command line."""
+    """Write the generated files to the paths given on the command line."""
+    targets = [Path(argument) for argument in sys.argv[1:]]
     made = wrappers()
-    text = HEADER.format(
-        includes="\n".join(sorted({line for w in made for line in w.includes})),
-        wrappers="\n".join(w.code() for w in made),
-        registrations="\n".join(w.registration() for w in made),
-    )
-    target = Path(sys.argv[1])
-    if not target.exists() or target.read_text() != text:
-        target.write_text(text)
+    # An operator's portable kernels belong to one file.
+    names = sorted({w.op.name for w in made})
+    for number, target in enumerate(targets):
+        chosen = set(names[number :: len(targets)])
+        part = [w for w in made if w.op.name in chosen]
+        kernels = sorted({(w.kernels, w.op.name) for w in part if w.has_portable})
+        text = HEADER.format(
+            includes="\n".join(sorted({line for w in part for line in w.includes})),
+            kernels="\n".join(f'PortableKernels {variable}("{name}");' for variable, name in kernels),
+            wrappers="\n".join(w.code() for w in part),
+            registrations="\n".join(w.registration() for w in part),
+        )
+        if not target.exists() or target.read_text() != text:
+            target.write_text(text)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,15 @@ class Override:
 
         # TVM-FFI passes the kinds of error that it knows by name, and this one means "not this call" to us.
         tvm_ffi.register_error("NotImplementedError", NotImplementedError)
-        self._handle = tvm_ffi.convert(function)
+        # The core keeps what it is given for ever, since a call may be in it; so it is given a way to the function.
+        self._target = target = [function]
+
+        def call(*args: Any) -> Any:
+            if not target:
+                raise NotImplementedError
+            return target[0](*args)
+
+        self._handle = tvm_ffi.convert(call)
         flags = core.KERNEL_STRIDED if strided else 0
         self._token: int | None = core.override_kernel(device, name, self._handle.__chandle__(), flags)
 
@@ -31,6 +39,7 @@ class Override:
         if self._token is not None:
             core.remove_override(self.device, self._token)
             self._token = None
+            self._target.clear()
 
     def __enter__(self) -> Override:
         return self

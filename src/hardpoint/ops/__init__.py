@@ -19,6 +19,25 @@ from typing import Literal
 #: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines.
 Kind = Literal["pointwise", "matmul", "fill", "copy"]
 
+#: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
+#: TensorIterator.
+Iteration = Literal["unary", "unary_float", "binary", "comparison"]
+
+#: An expression for every dtype, or one for each class of dtypes that has one: ``float``, ``int`` and ``bool``.
+Expression = str | Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Overload:
+    """How an ATen overload maps onto its standard operator."""
+
+    #: Arguments that are the kernel's attributes, in order; a number stands for itself, ``name=value`` gives an
+    #: optional argument a value when it is absent.
+    attributes: tuple[str | int, ...] = ()
+    #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
+    chooser: str = ""
+    iteration: Iteration | None = None
+
 
 @dataclass(frozen=True)
 class Op:
@@ -28,14 +47,29 @@ class Op:
     kind: Kind
     inputs: tuple[str, ...]
     doc: str
-    #: ATen overload -> its arguments (or constants) that are the kernel's attributes, in order. For an overload with a
-    #: structured kernel, the out= and in-place variants follow by themselves.
-    aten: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+    #: ATen overload -> its mapping. For an overload with a structured kernel, the out= and in-place variants follow by
+    #: themselves.
+    aten: Mapping[str, Overload] = field(default_factory=dict)
+    #: Names of the attributes, as the expression uses them.
+    attributes: tuple[str, ...] = ()
+    #: One output element in C, from ``inputs`` and ``attributes``, in the computation's type ``T``. ``M(exp)`` is the
+    #: function of that type in kernels/math.h. Empty: no portable kernel.
+    expression: Expression = ""
+    #: For operators that a string attribute chooses among: its values, each with an expression.
+    variants: Mapping[str, Expression] = field(default_factory=dict)
 
 
 def all_ops() -> Iterator[Op]:
     """Every standard operator, family by family."""
-    from hardpoint.ops import creation, matmul, pointwise
+    from hardpoint.ops import activation, creation, matmul, pointwise, special
 
-    for family in (pointwise, matmul, creation):
+    for family in (pointwise, activation, special, matmul, creation):
         yield from family.OPS
+
+
+def find(name: str) -> Op:
+    """The standard operator of that name."""
+    for op in all_ops():
+        if op.name == name:
+            return op
+    raise KeyError(f"there is no standard operator '{name}'")

@@ -1,6 +1,6 @@
 """Matrix products."""
 
-from hardpoint.ops import Op
+from hardpoint.ops import Op, Overload
 
 OPS = (
     Op(
@@ -8,6 +8,6 @@ OPS = (
         "matmul",
         ("self", "mat2"),
         "out = self @ mat2, two matrices or two batches of matrices",
-        {"mm": (), "bmm": ()},
+        {"mm": Overload(), "bmm": Overload()},
     ),
 )

@@ -1,9 +1,226 @@
-"""Pointwise operators: one output element from the input elements at the same place."""
+"""Pointwise operators: arithmetic, comparison, logic, rounding, powers and the elementary functions."""
 
-from hardpoint.ops import Op
+from hardpoint.ops import Expression, Op, Overload
 
-OPS = (
-    Op("add", "pointwise", ("self", "other"), "out = self + alpha * other", {"add.Tensor": ("alpha",)}),
-    Op("mul", "pointwise", ("self", "other"), "out = self * other", {"mul.Tensor": ()}),
-    Op("relu", "pointwise", ("self",), "out = max(self, 0), NaN kept", {"relu": (), "relu_": ()}),
+PLAIN = Overload()
+
+
+def unary(name: str, doc: str, expression: Expression, aten: str = "", iteration: str = "") -> Op:
+    """An operator of one input, without attributes."""
+    overload = Overload(iteration=iteration or None)  # type: ignore[arg-type]
+    return Op(name, "pointwise", ("self",), doc, {aten or name: overload}, expression=expression)
+
+
+def binary(name: str, doc: str, expression: Expression, *aten: str, inputs: tuple[str, str] = ("self", "other")) -> Op:
+    """An operator of two inputs, without attributes."""
+    return Op(name, "pointwise", inputs, doc, dict.fromkeys(aten or (f"{name}.Tensor",), PLAIN), expression=expression)
+
+
+def function(name: str, doc: str = "") -> Op:
+    """An elementary function of floating-point numbers, under its usual name."""
+    return unary(name, doc or f"out = {name}(self)", f"M({name})(self)")
+
+
+def comparison(name: str, sign: str) -> Op:
+    """A comparison; the output is bool."""
+    return binary(name, f"out = self {sign} other", f"self {sign} other", f"{name}.Tensor", f"{name}.Scalar")
+
+
+def logical(name: str, doc: str, expression: str) -> Op:
+    """A truth function of two numbers; the output is bool."""
+    overloads = {f"{name}.out": Overload(iteration="comparison")}
+    return Op(name, "pointwise", ("self", "other"), doc, overloads, expression=expression)
+
+
+def rounding(name: str) -> Op:
+    """A function that leaves whole numbers alone."""
+    return unary(name, f"out = {name}(self)", {"float": f"M({name})(self)", "int": "self"})
+
+
+ARITHMETIC = (
+    Op(
+        "add",
+        "pointwise",
+        ("self", "other"),
+        "out = self + alpha * other",
+        {"add.Tensor": Overload(("alpha",))},
+        ("alpha",),
+        {"float": "self + alpha * other", "int": "self + alpha * other", "bool": "self | (alpha & other)"},
+    ),
+    Op(
+        "sub",
+        "pointwise",
+        ("self", "other"),
+        "out = self - alpha * other",
+        {"sub.Tensor": Overload(("alpha",))},
+        ("alpha",),
+        {"float": "self - alpha * other", "int": "self - alpha * other"},
+    ),
+    binary("mul", "out = self * other", {"float": "self * other", "int": "self * other", "bool": "self & other"}),
+    Op(
+        "div",
+        "pointwise",
+        ("self", "other"),
+        "out = self / other, exact or rounded",
+        {"div.Tensor": PLAIN, "div.Tensor_mode": Overload(chooser="rounding_mode")},
+        variants={
+            "": {"float": "self / other"},
+            "trunc": {"float": "M(trunc)(self / other)"},
+            "floor": {"float": "M(floor_divide)(self, other)"},
+        },
+    ),
+    binary("remainder", "self modulo other, with other's sign", {"float": "M(remainder)(self, other)"}),
+    binary("fmod", "self modulo other, with self's sign", {"float": "M(fmod)(self, other)"}),
+    unary("neg", "out = -self", {"float": "-self", "int": "-self"}),
+    unary("reciprocal", "out = 1 / self", "(T)1 / self"),
+    unary("abs", "out = |self|", {"float": "M(abs)(self)", "int": "self < 0 ? -self : self"}, "abs.out", "unary"),
+    unary("sign", "-1, 0 or 1", {"float": "M(sign)(self)", "int": "(self > 0) - (self < 0)", "bool": "self"}),
+    unary("sgn", "-1, 0 or 1", {"float": "M(sign)(self)", "int": "(self > 0) - (self < 0)", "bool": "self"}),
+    Op(
+        "addcmul",
+        "pointwise",
+        ("self", "tensor1", "tensor2"),
+        "out = self + value * tensor1 * tensor2",
+        {"addcmul": Overload(("value",))},
+        ("value",),
+        {"float": "self + value * tensor1 * tensor2", "int": "self + value * tensor1 * tensor2"},
+    ),
+    Op(
+        "addcdiv",
+        "pointwise",
+        ("self", "tensor1", "tensor2"),
+        "out = self + value * tensor1 / tensor2",
+        {"addcdiv": Overload(("value",))},
+        ("value",),
+        {"float": "self + value * tensor1 / tensor2"},
+    ),
+    Op(
+        "lerp",
+        "pointwise",
+        ("self", "end", "weight"),
+        "out = self + weight * (end - self)",
+        {"lerp.Tensor": PLAIN, "lerp.Scalar": PLAIN},
+        expression={
+            "float": "M(abs)(weight) < (T)0.5 ? self + weight * (end - self) : end - (end - self) * ((T)1 - weight)"
+        },
+    ),
 )
+
+COMPARISON = (
+    comparison("eq", "=="),
+    comparison("ne", "!="),
+    comparison("lt", "<"),
+    comparison("le", "<="),
+    comparison("gt", ">"),
+    comparison("ge", ">="),
+    binary(
+        "maximum",
+        "the larger, NaN if one is NaN",
+        {"float": "M(maximum)(self, other)", "int": "self > other ? self : other", "bool": "self | other"},
+        "maximum",
+    ),
+    binary(
+        "minimum",
+        "the smaller, NaN if one is NaN",
+        {"float": "M(minimum)(self, other)", "int": "self < other ? self : other", "bool": "self & other"},
+        "minimum",
+    ),
+    binary(
+        "fmax",
+        "the larger, ignoring NaN",
+        {"float": "M(fmax)(self, other)", "int": "self > other ? self : other", "bool": "self | other"},
+        "fmax",
+    ),
+    binary(
+        "fmin",
+        "the smaller, ignoring NaN",
+        {"float": "M(fmin)(self, other)", "int": "self < other ? self : other", "bool": "self & other"},
+        "fmin",
+    ),
+    Op(
+        "clamp_min",
+        "pointwise",
+        ("self", "min"),
+        "the larger of self and min",
+        {"clamp_min.Tensor": PLAIN},
+        expression={"float": "M(maximum)(self, min)", "int": "self > min ? self : min"},
+    ),
+    Op(
+        "clamp_max",
+        "pointwise",
+        ("self", "max"),
+        "the smaller of self and max",
+        {"clamp_max.Tensor": PLAIN},
+        expression={"float": "M(minimum)(self, max)", "int": "self < max ? self : max"},
+    ),
+    Op(
+        "clamp_min_scalar",
+        "pointwise",
+        ("self",),
+        "the larger of self and a number",
+        {"clamp_min": Overload(("min",))},
+        ("min",),
+        {"float": "M(maximum)(self, min)", "int": "self > min ? self : min"},
+    ),
+    Op(
+        "clamp_max_scalar",
+        "pointwise",
+        ("self",),
+        "the smaller of self and a number",
+        {"clamp_max": Overload(("max",))},
+        ("max",),
+        {"float": "M(minimum)(self, max)", "int": "self < max ? self : max"},
+    ),
+    unary("isposinf", "whether self is +inf", {"float": "M(isinf)(self) && self > 0", "int": "0", "bool": "0"}),
+    unary("isneginf", "whether self is -inf", {"float": "M(isinf)(self) && self < 0", "int": "0", "bool": "0"}),
+    unary("signbit", "whether self is negative", {"float": "M(signbit)(self)", "int": "self < 0", "bool": "0"}),
+)
+
+LOGIC = (
+    binary("bitwise_and", "out = self & other", {"int": "self & other", "bool": "self & other"}),
+    binary("bitwise_or", "out = self | other", {"int": "self | other", "bool": "self | other"}),
+    binary("bitwise_xor", "out = self ^ other", {"int": "self ^ other", "bool": "self ^ other"}),
+    unary("bitwise_not", "out = ~self", {"int": "~self", "bool": "!self"}),
+    logical("logical_and", "both are not zero", "self != 0 && other != 0"),
+    logical("logical_or", "one is not zero", "self != 0 || other != 0"),
+    logical("logical_xor", "exactly one is not zero", "(self != 0) != (other != 0)"),
+)
+
+ROUNDING = (
+    *map(rounding, ("ceil", "floor", "trunc", "round")),
+    unary("frac", "self - trunc(self)", {"float": "M(frac)(self)"}),
+)
+
+ELEMENTARY = (
+    *map(function, ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt")),
+    *map(function, ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")),
+    *map(function, ("sigmoid", "erf", "erfc", "sinc")),
+    binary("atan2", "the angle of (other, self)", {"float": "M(atan2)(self, other)"}, "atan2"),
+    binary("hypot", "sqrt(self² + other²)", {"float": "M(hypot)(self, other)"}, "hypot"),
+    binary("copysign", "|self| with other's sign", {"float": "M(copysign)(self, other)"}),
+    binary("nextafter", "the next number towards other", {"float": "M(nextafter)(self, other)"}, "nextafter"),
+    binary("logaddexp", "log(exp(self) + exp(other))", {"float": "M(logaddexp)(self, other)"}, "logaddexp"),
+    binary("logaddexp2", "log2(2^self + 2^other)", {"float": "M(logaddexp2)(self, other)"}, "logaddexp2"),
+    binary("xlogy", "self * log(other), 0 where self is 0", {"float": "M(xlogy)(self, other)"}),
+    binary(
+        "heaviside",
+        "0 below zero, 1 above, values at zero",
+        {
+            "float": "self != self ? self : self == 0 ? values : (T)(self > 0)",
+            "int": "self == 0 ? values : (T)(self > 0)",
+            "bool": "self == 0 ? values : self",
+        },
+        "heaviside",
+        inputs=("self", "values"),
+    ),
+    Op(
+        "pow",
+        "pointwise",
+        ("self", "exponent"),
+        "out = self ** exponent",
+        {"pow.Tensor_Tensor": PLAIN, "pow.Tensor_Scalar": PLAIN},
+        expression={"float": "M(pow)(self, exponent)"},
+    ),
+)
+
+OPS = ARITHMETIC + COMPARISON + LOGIC + ROUNDING + ELEMENTARY

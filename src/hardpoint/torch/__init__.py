@@ -25,6 +25,7 @@ def mount(plugin: Any = None) -> str:
     """
     global _mounted
     from hardpoint import plugins
+    from hardpoint.kernels import portable
     from hardpoint.torch import _adapter, _exit
 
     with _lock:
@@ -43,6 +44,7 @@ def mount(plugin: Any = None) -> str:
         python = getattr(plugin, "python", None)
         if python is not None:
             python.overrides = [Override(plugin.name, *kernel) for kernel in python._kernels()]
+        portable.register()
         adapter.attach(plugin.name)
         atexit.register(_exit.end_backward_threads, adapter)
         _expose(plugin.name, adapter)
@@ -53,6 +55,9 @@ def mount(plugin: Any = None) -> str:
 def _check_name(name: str) -> None:
     import torch
 
+    slot = torch._C._get_privateuse1_backend_name()
+    if slot != "privateuseone":
+        raise PluginError(f"torch has room for one device, and '{slot}' has it already: '{name}' cannot be mounted")
     taken = None
     try:
         torch.device(name)

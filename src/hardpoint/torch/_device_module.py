@@ -51,6 +51,9 @@ class _Functions:
 
 
 class _DeviceFunctions(_Functions):
+    # torch.utils.checkpoint keeps the random state, for dropout when a part runs again, only of devices that have this.
+    _initialized = True
+
     def __init__(self, name: str, adapter: Any) -> None:
         super().__init__(name, adapter)
         functions = self

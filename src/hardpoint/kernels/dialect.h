@@ -1,0 +1,41 @@
+/* What differs between the dialects, beside math.h: address spaces, work-item ids, 16-bit floats in memory. */
+#if defined(__OPENCL_VERSION__)
+#define HP_GLOBAL __global
+#define hp_lid ((hp_i64)get_local_id(0))
+#define hp_group get_group_id(0)
+#elif defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define HP_GLOBAL
+#define hp_lid ((hp_i64)threadIdx.x)
+#define hp_group blockIdx.x
+#else
+#define HP_GLOBAL
+#define HP_VECTORISE _Pragma("GCC ivdep")
+#endif
+
+HP_FN float hp_load_bf16(hp_u16 bits) { return hp_from_bits_f32((hp_u32)bits << 16); }
+
+/* Round to nearest, ties to even; a NaN stays one. */
+HP_FN hp_u16 hp_store_bf16(float value) {
+  const hp_u32 bits = hp_bits_f32(value);
+  const hp_u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return (hp_u16)(value != value ? 0x7fc0u : rounded);
+}
+
+HP_FN float hp_load_f16(hp_u16 bits) {
+  /* The exponent is rebiased by a multiplication, which also brings denormals out right. */
+  const hp_u32 sign = (hp_u32)(bits & 0x8000u) << 16, rest = (hp_u32)(bits & 0x7fffu) << 13;
+  const float magnitude = hp_from_bits_f32(rest) * 5.192296858534828e33f; /* 2^112 */
+  const hp_u32 special = rest >= 0x0f800000u ? 0x7f800000u | (rest & 0x007fffffu) : hp_bits_f32(magnitude);
+  return hp_from_bits_f32(sign | special);
+}
+
+HP_FN hp_u16 hp_store_f16(float value) {
+  const hp_u32 bits = hp_bits_f32(value), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
+  /* Denormal halves: adding 0.5 leaves the rounded mantissa in the low bits. */
+  const hp_u32 small = hp_bits_f32(hp_from_bits_f32(rest) + 0.5f) - 0x3f000000u;
+  const hp_u32 normal = (rest - 0x38000000u + 0xfffu + ((rest >> 13) & 1u)) >> 13;
+  hp_u32 half = rest < 0x38800000u ? small : normal;
+  half = rest >= 0x477ff000u ? 0x7c00u : half;
+  half = rest > 0x7f800000u ? 0x7e00u : half;
+  return (hp_u16)(sign | half);
+}

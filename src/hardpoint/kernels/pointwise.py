@@ -1,0 +1,230 @@
+"""Writes portable pointwise kernels, specialised for dtypes and layout, in the dialect of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hardpoint.ops import Expression, Op
+
+#: Storage type, and the type to compute in.
+STORAGE = {
+    "f32": "float",
+    "f64": "double",
+    "f16": "hp_u16",
+    "bf16": "hp_u16",
+    "i8": "hp_i8",
+    "i16": "hp_i16",
+    "i32": "hp_i32",
+    "i64": "hp_i64",
+    "u8": "hp_u8",
+    "bool": "hp_u8",
+}
+COMPUTE = {**STORAGE, "f16": "float", "bf16": "float"}
+FLOATS = ("f32", "f64", "f16", "bf16")
+
+MAX_OPERANDS, MAX_DIMENSIONS = 6, 8
+
+#: Elements that one group handles where a group is one work-item (a CPU), and for each work-item elsewhere. A group is
+#: at most 16 KiB of floats: what sim runs at once, without its worker.
+ELEMENTS_CPU, ELEMENTS_GPU = 4096, 4
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand's dtype and how its elements follow each other in the fastest dimension."""
+
+    dtype: str
+    inner: str  # "broadcast", "contiguous", "strided", or "number" for a value that is passed along
+
+
+@dataclass(frozen=True)
+class Specialisation:
+    """What the adapter asks for; parsed from its text."""
+
+    compute: str
+    outputs: int
+    variant: int
+    dimensions: int
+    operands: tuple[Operand, ...]
+
+    @staticmethod
+    def parse(text: str) -> Specialisation:
+        """Read ``compute=f32 outputs=1 variant=0 dimensions=1 operands=f32:contiguous,...``."""
+        fields = dict(part.split("=", 1) for part in text.split())
+        operands = tuple(Operand(*entry.split(":")) for entry in fields["operands"].split(","))
+        return Specialisation(
+            fields["compute"], int(fields["outputs"]), int(fields["variant"]), int(fields["dimensions"]), operands
+        )
+
+
+def expression(op: Op, spec: Specialisation) -> str | None:
+    """The operator's expression for this variant and class of dtypes, or None."""
+    chosen: Expression = op.expression
+    if op.variants:
+        variants = list(op.variants.values())
+        if spec.variant >= len(variants):
+            return None
+        chosen = variants[spec.variant]
+    if isinstance(chosen, Mapping):
+        kind = "float" if spec.compute in FLOATS else "bool" if spec.compute == "bool" else "int"
+        return chosen.get(kind)
+    # One expression for all dtypes; functions of M exist for floating-point numbers only.
+    return chosen if "M(" not in chosen or spec.compute in FLOATS else None
+
+
+def load(operand: Operand, place: str, compute: str) -> str:
+    """An operand's element in the computation's type."""
+    if operand.dtype in ("f16", "bf16"):
+        value = f"hp_load_{operand.dtype}({place})"
+    elif operand.dtype == "bool":
+        value = f"({place} != 0)"
+    else:
+        value = place
+    return f"(T){value}" if compute != "bool" or operand.dtype == "bool" else f"(T)({value} != 0)"
+
+
+def store(dtype: str, value: str) -> str:
+    """A value in an output's storage type."""
+    if dtype in ("f16", "bf16"):
+        return f"hp_store_{dtype}((float)({value}))"
+    if dtype == "bool":
+        return f"(hp_u8)(({value}) != 0)"
+    return f"({STORAGE[dtype]})({value})"
+
+
+def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble: str) -> tuple[str, str, int] | None:
+    """The kernel's source, its name, and the elements a group handles; None if the operator has no such kernel."""
+    value = expression(op, spec)
+    if value is None or len(spec.operands) != spec.outputs + len(op.inputs) or spec.outputs != 1:
+        return None
+    # Promoted integer arithmetic would give numbers that do not fit the type; the cast brings them back.
+    body = store(spec.operands[0].dtype, f"(T)({value})")
+    name = f"hp_{op.name}"
+    names = [f"p{k}" for k in range(len(spec.operands))]
+    number = "double" if spec.compute in FLOATS else "hp_i64"
+    parameters = [
+        ("HP_GLOBAL char*" if operand.inner != "number" else number, names[k])
+        for k, operand in enumerate(spec.operands)
+    ]
+    parameters += [(number, f"a{k}") for k in range(len(op.attributes))]
+    parameters.append(("hp_geometry", "g"))
+
+    constants = "".join(f"  const T {name} = (T)a{k};\n" for k, name in enumerate(op.attributes))
+    constants += "".join(
+        f"  const T {op.inputs[k - 1]} = (T){names[k]};\n"
+        for k, operand in enumerate(spec.operands)
+        if k > 0 and operand.inner == "number"
+    )
+    elements = "".join(
+        f"      const T {op.inputs[k - 1]} = {load(operand, _place(operand, k), spec.compute)};\n"
+        for k, operand in enumerate(spec.operands)
+        if k > 0 and operand.inner != "number"
+    )
+    pointers = [k for k, operand in enumerate(spec.operands) if operand.inner != "number"]
+    loop = _runs if group_size == 1 else _items
+    code = loop(spec, pointers, elements, f"      {_place(spec.operands[0], 0)} = {body};\n", group_size)
+    function = "f64" if spec.compute == "f64" else "f32"
+    head = (
+        f"{preamble}\n"
+        f"#define HP_DIMENSIONS {spec.dimensions}\n"
+        f"typedef {COMPUTE[spec.compute]} T;\n"
+        f"#define M(name) hp_##name##_{function}\n"
+        f"typedef struct {{ hp_i64 elements, shape[{MAX_DIMENSIONS}], "
+        f"strides[{MAX_OPERANDS}][{MAX_DIMENSIONS}]; }} hp_geometry;\n"
+    )
+    per_group = ELEMENTS_CPU if group_size == 1 else ELEMENTS_GPU * group_size
+    return head + _kernel(dialect, name, parameters, constants + code, per_group, group_size), name, per_group
+
+
+def _place(operand: Operand, k: int) -> str:
+    kind = STORAGE[operand.dtype]
+    if operand.inner == "contiguous":
+        return f"((HP_GLOBAL {kind}*)q{k})[j]"
+    if operand.inner == "broadcast":
+        return f"*(HP_GLOBAL {kind}*)q{k}"
+    return f"*(HP_GLOBAL {kind}*)(q{k} + j * s{k})"
+
+
+def _runs(spec: Specialisation, pointers: list[int], elements: str, body: str, group_size: int) -> str:
+    """For one work-item a group: along the fastest dimension in runs, which the compiler vectorises."""
+    strided = "".join(
+        f"  const hp_i64 s{k} = g.strides[{k}][0];\n" for k in pointers if spec.operands[k].inner == "strided"
+    )
+    at_start = "".join(f"    HP_GLOBAL char* q{k} = p{k} + index[0] * g.strides[{k}][0];\n" for k in pointers)
+    outer = "".join(f"      q{k} += index[d] * g.strides[{k}][d];\n" for k in pointers)
+    return (
+        f"{strided}"
+        "  hp_i64 index[HP_DIMENSIONS], rest = begin;\n"
+        "  for (int d = 0; d < HP_DIMENSIONS; ++d) {\n"
+        "    index[d] = d == HP_DIMENSIONS - 1 ? rest : rest % g.shape[d];\n"
+        "    rest /= g.shape[d];\n"
+        "  }\n"
+        "  while (begin < end) {\n"
+        "    hp_i64 run = g.shape[0] - index[0];\n"
+        "    run = run < end - begin ? run : end - begin;\n"
+        f"{at_start}"
+        "    for (int d = 1; d < HP_DIMENSIONS; ++d) {\n"
+        f"{outer}"
+        "    }\n"
+        "    HP_VECTORISE\n"
+        "    for (hp_i64 j = 0; j < run; ++j) {\n"
+        f"{elements}{body}"
+        "    }\n"
+        "    begin += run;\n"
+        "    index[0] += run;\n"
+        "    for (int d = 0; d + 1 < HP_DIMENSIONS && index[d] == g.shape[d]; ++d) {\n"
+        "      index[d] = 0;\n"
+        "      ++index[d + 1];\n"
+        "    }\n"
+        "  }\n"
+    )
+
+
+def _items(spec: Specialisation, pointers: list[int], elements: str, body: str, group_size: int) -> str:
+    """For groups of many work-items: each takes every group_size-th element."""
+    first = "".join(f"    HP_GLOBAL char* q{k} = p{k};\n" for k in pointers)
+    outer = "".join(f"      q{k} += index * g.strides[{k}][d];\n" for k in pointers)
+    # The fastest dimension is added here too, so the places below are those of element 0.
+    return (
+        f"  for (hp_i64 i = begin + hp_lid; i < end; i += {group_size}) {{\n"
+        "    hp_i64 rest = i;\n"
+        f"{first}"
+        "    for (int d = 0; d < HP_DIMENSIONS; ++d) {\n"
+        "      const hp_i64 index = d == HP_DIMENSIONS - 1 ? rest : rest % g.shape[d];\n"
+        "      rest /= g.shape[d];\n"
+        f"{outer}"
+        "    }\n"
+        "    const hp_i64 j = 0;\n"
+        + "".join(f"    const hp_i64 s{k} = 0;\n" for k in pointers if spec.operands[k].inner == "strided")
+        + f"{elements}{body}"
+        "  }\n"
+    )
+
+
+def _kernel(
+    dialect: str, name: str, parameters: list[tuple[str, str]], code: str, per_group: int, group_size: int
+) -> str:
+    """The function around the code, in the dialect's own form. The code works on elements begin to end."""
+    if dialect == "c":
+        unpack = "".join(f"  {kind} const {p} = *({kind} const*)args[{k}];\n" for k, (kind, p) in enumerate(parameters))
+        return (
+            f"void {name}(void* const* args, const hp_u32* groups, hp_u64 first, hp_u64 last) {{\n"
+            "  (void)groups;\n"
+            f"{unpack}"
+            f"  hp_i64 begin = (hp_i64)first * {per_group}, end = (hp_i64)last * {per_group};\n"
+            "  end = end < g.elements ? end : g.elements;\n"
+            f"{code}}}\n"
+        )
+    declared = ", ".join(f"{kind} {p}" for kind, p in parameters)
+    head = (
+        f"__kernel __attribute__((reqd_work_group_size({group_size}, 1, 1))) void {name}({declared})"
+        if dialect == "opencl"
+        else f'extern "C" __global__ void __launch_bounds__({group_size}) {name}({declared})'
+    )
+    return (
+        f"{head} {{\n"
+        f"  hp_i64 begin = (hp_i64)hp_group * {per_group}, end = begin + {per_group};\n"
+        "  end = end < g.elements ? end : g.elements;\n"
+        f"{code}}}\n"
+    )
