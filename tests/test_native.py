@@ -18,7 +18,7 @@ OPTIONS = {
     "address": ["-DHARDPOINT_SANITIZE=address"],
     "thread": ["-DHARDPOINT_SANITIZE=thread"],
 }
-PROGRAMS = ("test_allocator", "test_sim")
+PROGRAMS = ("test_allocator", "test_sim", "test_sim_compiler")
 
 
 def _tool(name: str) -> str:

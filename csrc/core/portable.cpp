@@ -24,6 +24,14 @@ PortableKernel build(Device& device, const std::string& name, const std::string&
     check(compiler.find(device.index, program, made.kernel.c_str(), &kernel.function),
           device.name() + ": finding code");
     return kernel;
+  } catch (const Error& error) {
+    // No compiler on this machine is an ordinary state, told once.
+    static std::atomic<bool> said{false};
+    if (error.status != HP_NOT_SUPPORTED || !said.exchange(true)) {
+      std::fprintf(stderr, "[hardpoint] no portable kernel for %s (%s): %s\n", name.c_str(), description.c_str(),
+                   error.what());
+    }
+    return {};
   } catch (const std::exception& error) {
     std::fprintf(stderr, "[hardpoint] no portable kernel for %s (%s): %s\n", name.c_str(), description.c_str(),
                  error.what());

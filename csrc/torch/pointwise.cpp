@@ -58,6 +58,8 @@ Number to_number(const at::Scalar& value, bool integral) {
 
 void PointwiseCall::inputs(std::initializer_list<const at::Tensor*> given) {
   const int outputs = iterator_.noutputs(), operands = std::min(iterator_.ntensors(), kMaxOperands);
+  // Some of torch's shape rules hold an input twice.
+  operands_ = outputs + static_cast<int>(given.size());
   for (int i = 0; i < outputs; ++i) order_[i] = static_cast<uint8_t>(i);
   uint32_t taken = 0;
   int position = outputs;
@@ -87,10 +89,11 @@ void PointwiseCall::inputs(std::initializer_list<const at::Tensor*> given) {
 }
 
 bool PointwiseCall::classify() {
-  if (iterator_.ntensors() > kMaxOperands || iterator_.ndim() > kMaxDimensions || type_name(compute_) == nullptr) {
+  if (operands_ > kMaxOperands || operands_ > iterator_.ntensors() || iterator_.ndim() > kMaxDimensions ||
+      type_name(compute_) == nullptr) {
     return false;
   }
-  for (int k = 0; k < iterator_.ntensors(); ++k) {
+  for (int k = 0; k < operands_; ++k) {
     const int i = order_[k];
     if (type_name(iterator_.dtype(i)) == nullptr) return false;
     is_number_[k] = i >= iterator_.noutputs() && iterator_.is_cpu_scalar(i);
@@ -109,7 +112,7 @@ std::string PointwiseCall::describe(const void* self) {
       std::string("compute=") + type_name(call.compute_) + " outputs=" + std::to_string(call.iterator_.noutputs()) +
       " variant=" + std::to_string(call.variant_) + " dimensions=" + std::to_string(call.dimensions_) + " operands=";
   static const char* const inner[] = {"broadcast", "contiguous", "strided"};
-  for (int k = 0; k < call.iterator_.ntensors(); ++k) {
+  for (int k = 0; k < call.operands_; ++k) {
     text += std::string(k == 0 ? "" : ",") + type_name(call.iterator_.dtype(call.order_[k])) + ":" +
             (call.is_number_[k] ? "number" : inner[call.inner_[k]]);
   }
@@ -119,7 +122,7 @@ std::string PointwiseCall::describe(const void* self) {
 bool PointwiseCall::run() {
   if (iterator_.numel() == 0) return true;
   if (!classify()) return false;
-  const int operands = iterator_.ntensors();
+  const int operands = operands_;
   SpecialisationKey key;
   key.types = static_cast<uint64_t>(compute_) | static_cast<uint64_t>(operands) << 8;
   key.layout = variant_ | static_cast<uint64_t>(dimensions_) << 32;

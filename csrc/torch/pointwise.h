@@ -48,6 +48,7 @@ class PointwiseCall {
   std::array<bool, kMaxOperands> is_number_{};
   std::array<uint8_t, kMaxOperands> inner_{};  // 0 broadcast, 1 contiguous, 2 any stride
   int dimensions_ = 1;
+  int operands_ = 0;
 };
 
 }  // namespace hp::torch_adapter

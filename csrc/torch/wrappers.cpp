@@ -1,5 +1,7 @@
 #include "wrappers.h"
 
+#include <ATen/ops/result_type_native.h>
+
 namespace hp::torch_adapter {
 
 void prepare_output(Form form, at::Tensor& output, at::IntArrayRef sizes, at::IntArrayRef strides,
@@ -31,6 +33,29 @@ void prepare_output(Form form, at::Tensor& output, at::IntArrayRef sizes, at::In
       output.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
     }
   }
+}
+
+at::TensorIterator force_bool_iterator(const at::Tensor& output, const at::Tensor& self) {
+  auto config = at::TensorIteratorConfig();
+  config.check_all_same_dtype(false).add_output(output).add_const_input(self);
+  if (!output.defined()) config.declare_static_dtype(at::kBool);
+  return config.build();
+}
+
+at::TensorIterator where_iterator(const at::Tensor& output, const at::Tensor& condition, const at::Tensor& self,
+                                  const at::Tensor& other) {
+  TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
+              "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
+  const at::ScalarType result = at::native::result_type(self, other);
+  TORCH_CHECK(!output.defined() || output.scalar_type() == result, "Expected out type to be ", result, " but got ",
+              output.scalar_type());
+  auto config = at::TensorIteratorConfig();
+  config.check_all_same_dtype(false).check_all_same_device(true).allow_cpu_scalars(true);
+  config.declare_static_dtype_and_device(result, condition.is_privateuseone() ? condition.device()
+                                                 : self.is_privateuseone()    ? self.device()
+                                                                              : other.device());
+  config.add_output(output).add_const_input(condition).add_const_input(self).add_const_input(other);
+  return config.build();
 }
 
 bool representable(const at::Scalar& value, at::ScalarType dtype) {

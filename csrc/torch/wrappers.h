@@ -171,13 +171,22 @@ bool plain_pointwise(const Overload& overload, const hp::Kernel& kernel, at::Ten
   return call.run();
 }
 
+inline at::ScalarType compute_type(const at::TensorIteratorBase& iterator) {
+  const at::ScalarType common = iterator.common_dtype();
+  return common != at::ScalarType::Undefined ? common : iterator.dtype(iterator.noutputs());
+}
+
+// Set-ups that TensorIterator does not name itself.
+at::TensorIterator force_bool_iterator(const at::Tensor& output, const at::Tensor& self);
+at::TensorIterator where_iterator(const at::Tensor& output, const at::Tensor& condition, const at::Tensor& self,
+                                  const at::Tensor& other);
+
 // The portable kernel, over an iterator that has the shapes settled. Attributes are numbers.
 template <class... Attributes>
-bool portable_pointwise(const Overload& overload, at::TensorIteratorBase& iterator, Variant variant,
-                        std::initializer_list<const at::Tensor*> inputs, const Attributes&... attributes) {
-  const at::ScalarType common = iterator.common_dtype();
-  PointwiseCall call(overload.op, *overload.portable, iterator,
-                     common != at::ScalarType::Undefined ? common : iterator.dtype(iterator.noutputs()), variant);
+bool portable_pointwise(const Overload& overload, at::TensorIteratorBase& iterator, at::ScalarType compute,
+                        Variant variant, std::initializer_list<const at::Tensor*> inputs,
+                        const Attributes&... attributes) {
+  PointwiseCall call(overload.op, *overload.portable, iterator, compute, variant);
   call.inputs(inputs);
   (call.attribute(attributes), ...);
   return call.run();

@@ -36,15 +36,11 @@ __all__ = [
 
 
 def _mount_on_loaded_frameworks() -> None:
-    torch = _sys.modules.get("torch")
-    if torch is None and _os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0" and _find_spec("torch"):
-        import torch  # nobody else would mount the device when torch is imported later
+    if _os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0" and _find_spec("torch"):
+        import torch  # noqa: F401  (nobody else would mount the device when torch is imported later)
+    loaded = _sys.modules.get("torch")
     # While torch itself is being imported, its own autoload step calls us at the end.
-    if (
-        torch is not None
-        and hasattr(torch, "_import_device_backends")
-        and not getattr(getattr(torch, "__spec__", None), "_initializing", False)
-    ):
+    if loaded is not None and not getattr(getattr(loaded, "__spec__", None), "_initializing", False):
         import hardpoint.torch
 
         hardpoint.torch.mount()

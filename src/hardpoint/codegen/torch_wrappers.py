@@ -56,9 +56,9 @@ FORMS = {
 #: How TensorIterator is set up for overloads without a structured kernel.
 ITERATIONS = {
     "unary": "at::TensorIterator::unary_op({output}, {inputs})",
-    "unary_float": "at::TensorIterator::unary_float_op({output}, {inputs})",
-    "binary": "at::TensorIterator::binary_op({output}, {inputs})",
     "comparison": "at::TensorIterator::comparison_op({output}, {inputs})",
+    "force_bool": "force_bool_iterator({output}, {inputs})",
+    "where": "where_iterator({output}, {inputs})",
 }
 
 
@@ -132,14 +132,17 @@ class Wrapper:
         array = f"std::array<const at::Tensor*, {len(self.op.inputs)}>{{{self.pointers}}}"
         if self.op.kind == "matmul":
             tries += f"    if (kernel != nullptr && matmul(overload, *kernel, {output}, {array})) {result}\n"
-        elif self.all_tensors and not self.overload.chooser:
+        elif self.all_tensors and not self.overload.chooser and self.overload.iteration != "where":
             tries += (
                 f"    if (kernel != nullptr && pointwise(overload, *kernel, {output}, {iterator}.common_dtype(), "
                 f"{array}{self.attributes})) {result}\n"
             )
+        # The condition of a choice takes no part in promotion.
+        compute = f"{iterator}.dtype(0)" if self.overload.iteration == "where" else f"compute_type({iterator})"
         if self.has_portable:
             tries += (
-                f"    if (overload.portable != nullptr && portable_pointwise(overload, {iterator}, {self.variant}, "
+                f"    if (overload.portable != nullptr && "
+                f"portable_pointwise(overload, {iterator}, {compute}, {self.variant}, "
                 f"{{{self.pointers}}}{self.attributes})) {result}\n"
             )
         able = "kernel != nullptr || overload.portable != nullptr"

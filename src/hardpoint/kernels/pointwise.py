@@ -124,7 +124,7 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     pointers = [k for k, operand in enumerate(spec.operands) if operand.inner != "number"]
     loop = _runs if group_size == 1 else _items
     code = loop(spec, pointers, elements, f"      {_place(spec.operands[0], 0)} = {body};\n", group_size)
-    function = "f64" if spec.compute == "f64" else "f32"
+    function = {"f16": "f32", "bf16": "f32", "bool": "u8"}.get(spec.compute, spec.compute)
     head = (
         f"{preamble}\n"
         f"#define HP_DIMENSIONS {spec.dimensions}\n"

@@ -21,7 +21,7 @@ Kind = Literal["pointwise", "matmul", "fill", "copy"]
 
 #: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
 #: TensorIterator.
-Iteration = Literal["unary", "unary_float", "binary", "comparison"]
+Iteration = Literal["unary", "comparison", "force_bool", "where"]
 
 #: An expression for every dtype, or one for each class of dtypes that has one: ``float``, ``int`` and ``bool``.
 Expression = str | Mapping[str, str]

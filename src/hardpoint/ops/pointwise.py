@@ -21,6 +21,11 @@ def function(name: str, doc: str = "") -> Op:
     return unary(name, doc or f"out = {name}(self)", f"M({name})(self)")
 
 
+def real(expression: str) -> Expression:
+    """The same expression for floating-point and whole numbers, but not for truth values."""
+    return {"float": expression, "int": expression}
+
+
 def comparison(name: str, sign: str) -> Op:
     """A comparison; the output is bool."""
     return binary(name, f"out = self {sign} other", f"self {sign} other", f"{name}.Tensor", f"{name}.Scalar")
@@ -36,6 +41,9 @@ def rounding(name: str) -> Op:
     """A function that leaves whole numbers alone."""
     return unary(name, f"out = {name}(self)", {"float": f"M({name})(self)", "int": "self"})
 
+
+#: From the nearer end, which is exact at both.
+LERP = {"float": "M(abs)(weight) < (T)0.5 ? self + weight * (end - self) : end - (end - self) * ((T)1 - weight)"}
 
 ARITHMETIC = (
     Op(
@@ -65,12 +73,12 @@ ARITHMETIC = (
         {"div.Tensor": PLAIN, "div.Tensor_mode": Overload(chooser="rounding_mode")},
         variants={
             "": {"float": "self / other"},
-            "trunc": {"float": "M(trunc)(self / other)"},
-            "floor": {"float": "M(floor_divide)(self, other)"},
+            "trunc": {"float": "M(trunc)(self / other)", "int": "M(trunc_divide)(self, other)"},
+            "floor": {"float": "M(floor_divide)(self, other)", "int": "M(floor_divide)(self, other)"},
         },
     ),
-    binary("remainder", "self modulo other, with other's sign", {"float": "M(remainder)(self, other)"}),
-    binary("fmod", "self modulo other, with self's sign", {"float": "M(fmod)(self, other)"}),
+    binary("remainder", "self modulo other, with other's sign", real("M(remainder)(self, other)")),
+    binary("fmod", "self modulo other, with self's sign", real("M(fmod)(self, other)")),
     unary("neg", "out = -self", {"float": "-self", "int": "-self"}),
     unary("reciprocal", "out = 1 / self", "(T)1 / self"),
     unary("abs", "out = |self|", {"float": "M(abs)(self)", "int": "self < 0 ? -self : self"}, "abs.out", "unary"),
@@ -99,10 +107,17 @@ ARITHMETIC = (
         "pointwise",
         ("self", "end", "weight"),
         "out = self + weight * (end - self)",
-        {"lerp.Tensor": PLAIN, "lerp.Scalar": PLAIN},
-        expression={
-            "float": "M(abs)(weight) < (T)0.5 ? self + weight * (end - self) : end - (end - self) * ((T)1 - weight)"
-        },
+        {"lerp.Tensor": PLAIN},
+        expression=LERP,
+    ),
+    Op(
+        "lerp_scalar",
+        "pointwise",
+        ("self", "end"),
+        "out = self + weight * (end - self), for a number",
+        {"lerp.Scalar": Overload(("weight",))},
+        ("weight",),
+        LERP,
     ),
 )
 
@@ -181,6 +196,30 @@ LOGIC = (
     binary("bitwise_or", "out = self | other", {"int": "self | other", "bool": "self | other"}),
     binary("bitwise_xor", "out = self ^ other", {"int": "self ^ other", "bool": "self ^ other"}),
     unary("bitwise_not", "out = ~self", {"int": "~self", "bool": "!self"}),
+    Op(
+        "logical_not",
+        "pointwise",
+        ("self",),
+        "whether self is zero",
+        {"logical_not.out": Overload(iteration="force_bool")},
+        expression="self == 0",
+    ),
+    Op(
+        "isnan",
+        "pointwise",
+        ("self",),
+        "whether self is no number",
+        {"isnan": Overload(iteration="force_bool")},
+        expression="self != self",
+    ),
+    Op(
+        "where",
+        "pointwise",
+        ("condition", "self", "other"),
+        "self where the condition holds, other elsewhere",
+        {"where.self": Overload(iteration="where"), "where.self_out": Overload(iteration="where")},
+        expression="condition != 0 ? self : other",
+    ),
     logical("logical_and", "both are not zero", "self != 0 && other != 0"),
     logical("logical_or", "one is not zero", "self != 0 || other != 0"),
     logical("logical_xor", "exactly one is not zero", "(self != 0) != (other != 0)"),
@@ -218,8 +257,17 @@ ELEMENTARY = (
         "pointwise",
         ("self", "exponent"),
         "out = self ** exponent",
-        {"pow.Tensor_Tensor": PLAIN, "pow.Tensor_Scalar": PLAIN},
-        expression={"float": "M(pow)(self, exponent)"},
+        {"pow.Tensor_Tensor": PLAIN},
+        expression=real("M(pow)(self, exponent)"),
+    ),
+    Op(
+        "pow_scalar",
+        "pointwise",
+        ("self",),
+        "out = self ** exponent, for a number",
+        {"pow.Tensor_Scalar": Overload(("exponent",))},
+        ("exponent",),
+        {"float": "exponent == (T)2 ? self * self : exponent == (T)3 ? self * self * self : M(pow)(self, exponent)"},
     ),
 )
 

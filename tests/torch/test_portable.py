@@ -1,0 +1,157 @@
+"""Portable kernels: every pointwise operator of the tables against the CPU, on PyTorch's own sample inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+import hardpoint
+from hardpoint import ops
+
+DTYPES = (
+    *(torch.float32, torch.float64, torch.bfloat16, torch.float16),
+    *(torch.int64, torch.int32, torch.uint8, torch.bool),
+)
+LOW = (torch.bfloat16, torch.float16)
+SAMPLES = 8
+
+TABLE = {overload: op for op in ops.all_ops() if op.kind == "pointwise" for overload in op.aten}
+BASES = {overload.split(".")[0] for overload in TABLE}
+ENTRIES = [
+    pytest.param(entry, id=f"{entry.name}{'.' + entry.variant_test_name if entry.variant_test_name else ''}")
+    for entry in op_db
+    if {entry.aten_name or entry.name, entry.name.replace(".", "_")} & BASES
+]
+
+#: torch's own float64 results are wrong by this much there (checked against arbitrary precision).
+TOLERANCE = {"special.bessel_j0": 1e-5, "special.bessel_y1": 1e-5}
+
+
+def move(value: Any, target: Any) -> Any:
+    """Arguments with every tensor sent to a device, or to a dtype where it is a floating-point one."""
+    if isinstance(value, torch.Tensor):
+        if isinstance(target, torch.dtype) and not value.is_floating_point():
+            return value
+        return value.detach().to(target).requires_grad_(value.requires_grad)
+    if isinstance(value, (list, tuple)):
+        return type(value)(move(v, target) for v in value)
+    if isinstance(value, dict):
+        return {k: move(v, target) for k, v in value.items()}
+    return value
+
+
+def samples(entry: Any, dtype: torch.dtype) -> list[Any]:
+    if dtype not in entry.supported_dtypes("cpu"):
+        return []
+    grad = dtype.is_floating_point and entry.supports_autograd
+    return list(entry.sample_inputs("cpu", dtype, requires_grad=grad))[:SAMPLES]
+
+
+def close(actual: torch.Tensor, expected: torch.Tensor, name: str, dtype: torch.dtype) -> None:
+    options: dict[str, float] = {}
+    if dtype in LOW:
+        options = {"rtol": 2e-2, "atol": 2e-2}
+    elif dtype is torch.float64 and name in TOLERANCE:
+        options = {"rtol": TOLERANCE[name], "atol": TOLERANCE[name]}
+    torch.testing.assert_close(actual.cpu(), expected.detach().to(actual.dtype), equal_nan=True, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_against_the_cpu(entry: Any) -> None:
+    ran = 0
+    for dtype in DTYPES:
+        for sample in samples(entry, dtype):
+            # Low precision is computed in float32 and rounded once, which is what a device is expected to do.
+            exact = torch.float32 if dtype in LOW else dtype
+            given = [move(part, exact) for part in (sample.input, sample.args, sample.kwargs)]
+            try:
+                expected = entry(given[0], *given[1], **given[2])
+            except (RuntimeError, TypeError):
+                continue  # samples of mistakes
+            hardpoint.reset_counters()
+            actual = entry(move(sample.input, "sim"), *move(sample.args, "sim"), **move(sample.kwargs, "sim"))
+            if not isinstance(actual, torch.Tensor):
+                continue
+            close(actual, expected, entry.name, dtype)
+            if dtype.is_floating_point:
+                on_cpu = [n for n, tiers in hardpoint.counters().items() if "cpu" in tiers and n[6:] in TABLE]
+                assert not on_cpu, f"{dtype}: served by the CPU"
+            ran += 1
+    assert ran > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.values[0].supports_autograd])
+def test_gradients_against_the_cpu(entry: Any) -> None:
+    for dtype in (torch.float32, torch.float64):
+        for sample in samples(entry, dtype):
+            if not isinstance(sample.input, torch.Tensor) or not sample.input.requires_grad:
+                continue
+            expected = entry(sample.input, *sample.args, **sample.kwargs)
+            given = move(sample.input, "sim")
+            actual = entry(given, *move(sample.args, "sim"), **move(sample.kwargs, "sim"))
+            if not expected.requires_grad:
+                continue
+            seed = torch.randn_like(expected)
+            (right,) = torch.autograd.grad(expected, sample.input, seed)
+            (ours,) = torch.autograd.grad(actual, given, seed.to("sim"))
+            close(ours, right, entry.name, dtype)
+
+
+LAYOUTS = {
+    "contiguous": lambda t: t,
+    "transposed": lambda t: t.transpose(0, 1),
+    "step": lambda t: t[:, ::2],
+    "expanded": lambda t: t[:1].expand(6, *t.shape[1:]),
+    "0-dim": lambda t: t[0, 0, 0],
+    "empty": lambda t: t[:0],
+    "offset": lambda t: t.flatten()[1:],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.bool], ids=str)
+def test_layouts(layout: str, dtype: torch.dtype) -> None:
+    view = LAYOUTS[layout]
+    base = torch.testing.make_tensor(6, 6, 5, dtype=dtype, device="cpu")
+    a, b = view(base), view(base.to("sim"))
+    assert torch.equal((b == b).cpu(), a == a)
+    assert torch.equal((b < 1).cpu(), a < 1)
+    assert torch.equal(torch.where(b > 0, b, b).cpu(), a)
+    if dtype is not torch.bool:
+        torch.testing.assert_close((b - b[..., :1] if b.dim() else b - b).cpu(), a - a[..., :1] if a.dim() else a - a)
+
+
+def test_in_place_and_out() -> None:
+    base = torch.randn(4, 6)
+    device = base.to("sim")
+    view, twin = device[:, ::2], base[:, ::2]
+    assert view.sub_(1).data_ptr() == device.data_ptr()
+    twin.sub_(1)
+    torch.testing.assert_close(device.cpu(), base)
+    out = torch.empty(0, device="sim")
+    assert torch.exp(device, out=out) is out
+    torch.testing.assert_close(out.cpu(), base.exp())
+    wide = torch.empty(4, 6, dtype=torch.float64, device="sim")
+    torch.sub(device, 1, out=wide)
+    torch.testing.assert_close(wide.cpu(), (base - 1).double())
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.exp(device, out=torch.empty(4, 6, dtype=torch.int64, device="sim"))
+
+
+def test_large_tensors_use_many_groups() -> None:
+    a, b = torch.randn(3, 100_003), torch.randn(100_003)
+    torch.testing.assert_close((a.to("sim") - b.to("sim")).cpu(), a - b)
+    torch.testing.assert_close((a.to("sim").t() - 1).exp().cpu(), (a.t() - 1).exp())
+
+
+def test_a_vendor_kernel_comes_first() -> None:
+    x = torch.ones(3, device="sim")
+    with hardpoint.kernel("exp")(lambda out, self: (_ for _ in ()).throw(NotImplementedError())):
+        hardpoint.reset_counters()
+        assert x.exp().cpu().tolist() == pytest.approx([2.718281828] * 3)
+        assert hardpoint.counters() == {"aten::exp": {"portable": 1}}
