@@ -27,10 +27,10 @@ check-tools:
 $(VENV)/.packages: pyproject.toml | check-tools
 	@echo "== virtual environment and packages in $(VENV)"
 	@test -x $(PYTHON) || python3 -m venv $(VENV)
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(PYTHON) -m pip install -qq --disable-pip-version-check $(TORCH)
 	@$(PYTHON) -c 'import tomllib, subprocess, sys; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	  extra = p["optional-dependencies"]; \
-	  raise SystemExit(subprocess.call([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", \
+	  raise SystemExit(subprocess.call([sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", \
 	  *p["dependencies"], *extra["build"], *extra["test"], *extra["lint"]]))'
 	@touch $@
 

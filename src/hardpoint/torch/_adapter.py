@@ -72,6 +72,8 @@ def build(jobs: int = 2) -> Path:
     cmake = shutil.which("cmake") or shutil.which("cmake", path=str(Path(sys.executable).parent))
     if cmake is None:
         raise PluginError("cmake is needed to build the adapter: python -m pip install cmake ninja")
+    if importlib.util.find_spec("yaml") is None:
+        raise PluginError("torch's operator tables need PyYAML to be read: python -m pip install pyyaml")
     source = package_file("csrc/torch/CMakeLists.txt").parent
     core = package_file("lib/libhardpoint_core.so").parent.parent
     import hardpoint
