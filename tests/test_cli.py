@@ -11,7 +11,7 @@ from pathlib import Path
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hardpoint.cli", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200", "TERM": "dumb", **environment}
+        command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "600", "TERM": "dumb", **environment}
     )
 
 

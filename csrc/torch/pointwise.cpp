@@ -1,35 +1,9 @@
 #include "pointwise.h"
 
+#include "dtype_name.h"
+
 namespace hp::torch_adapter {
 namespace {
-
-// The generator's names for dtypes; null for those that portable kernels do not compute with.
-const char* type_name(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return "f32";
-    case at::kDouble:
-      return "f64";
-    case at::kHalf:
-      return "f16";
-    case at::kBFloat16:
-      return "bf16";
-    case at::kChar:
-      return "i8";
-    case at::kShort:
-      return "i16";
-    case at::kInt:
-      return "i32";
-    case at::kLong:
-      return "i64";
-    case at::kByte:
-      return "u8";
-    case at::kBool:
-      return "bool";
-    default:
-      return nullptr;
-  }
-}
 
 // Shape and byte strides, fastest dimension first; the kernel gets it by value.
 struct Geometry {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hardpoint import ops
 from hardpoint._runtime import core, package_file
-from hardpoint.kernels import pointwise
+from hardpoint.kernels import pointwise, reduction
 
 #: In front of a cached binary: a mark with the format's version, then its length and checksum.
 MAGIC = b"hpkernel1\n"
@@ -36,14 +36,25 @@ def specialise(runtime: str, index: int, name: str, description: str) -> tuple[b
     if compiler is None:
         return None
     dialect, fingerprint, group_size = compiler
-    op = ops.find(name)
-    spec = pointwise.Specialisation.parse(description)
-    text = pointwise.expression(op, spec) or ""
-    made = pointwise.source(op, spec, dialect, group_size, preamble(_is_special(text)))
+    made = generate(ops.find(name), description, dialect, group_size)
     if made is None:
         return None
     source, kernel, elements = made
     return binary(runtime, index, fingerprint, source), kernel, elements
+
+
+def generate(op: ops.Op, description: str, dialect: str, group_size: int) -> tuple[str, str, int] | None:
+    """The source of a kernel, its name, and elements a group; None if the operator has no such kernel."""
+    if op.kind == "reduction":
+        # Groups of several work-items need another way to share the work.
+        return (
+            reduction.source(op, reduction.Specialisation.parse(description), preamble(False))
+            if group_size == 1
+            else None
+        )
+    spec = pointwise.Specialisation.parse(description)
+    text = pointwise.expression(op, spec) or ""
+    return pointwise.source(op, spec, dialect, group_size, preamble(_is_special(text)))
 
 
 def _is_special(expression: str) -> bool:

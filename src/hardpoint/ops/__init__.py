@@ -15,9 +15,10 @@ from typing import Literal
 #:
 #: ``pointwise``: brought to one dtype and the output's shape (broadcast by stride 0); a CPU scalar becomes a number.
 #: ``matmul``: passed as they are.
+#: ``reduction``: one input, and the dimensions to reduce; portable kernels only.
 #: ``fill``: the output alone.
 #: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines.
-Kind = Literal["pointwise", "matmul", "fill", "copy"]
+Kind = Literal["pointwise", "reduction", "matmul", "fill", "copy"]
 
 #: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
 #: TensorIterator.
@@ -40,6 +41,18 @@ class Overload:
 
 
 @dataclass(frozen=True)
+class Reduction:
+    """How a reduction combines elements, in C: ``acc`` so far, the next element ``x``, ``count`` of them in all."""
+
+    #: What to start with; ``x`` means the first element.
+    initial: str
+    #: Must not depend on the order: lanes are combined with it, too.
+    combine: Expression
+    finish: str = "acc"
+    classes: tuple[str, ...] = ("float", "int", "bool")
+
+
+@dataclass(frozen=True)
 class Op:
     """A standard operator: ``name(output, *inputs, *attributes)`` in destination-passing style."""
 
@@ -57,13 +70,14 @@ class Op:
     expression: Expression = ""
     #: For operators that a string attribute chooses among: its values, each with an expression.
     variants: Mapping[str, Expression] = field(default_factory=dict)
+    reduction: Reduction | None = None
 
 
 def all_ops() -> Iterator[Op]:
     """Every standard operator, family by family."""
-    from hardpoint.ops import activation, creation, matmul, pointwise, special
+    from hardpoint.ops import activation, creation, matmul, pointwise, reduction, special
 
-    for family in (pointwise, activation, special, matmul, creation):
+    for family in (pointwise, activation, special, reduction, matmul, creation):
         yield from family.OPS
 
 
