@@ -300,6 +300,9 @@ def test_failures_at_run_time(outcomes: dict[str, Any], tmp_path: Path) -> None:
     path = outcomes["right"]["path"]
     code = f"""
 import ctypes, torch, hardpoint
+
+# A process with its own torch for most of them: not part of the inner loop (make quick).
+pytestmark = pytest.mark.slow
 mode = ctypes.c_int.in_dll(ctypes.CDLL({path!r}), "mode")
 NORMAL, NULL_POINTER, ODD_POINTER, FAILING_ALLOCATE, FAILING_COPY, RAISING_KERNEL, DECLINING_KERNEL = range(7)
 one, two = torch.ones(2).to("test"), torch.full((2,), 2.0).to("test")

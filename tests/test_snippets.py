@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+# A process with its own torch for most of them: not part of the inner loop (make quick).
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"<!-- run -->\n```python\n(.*?)```", re.S)
