@@ -54,7 +54,12 @@ def measure() -> list[tuple[str, float, float, float | None]]:
         "add, Python, with a number", lambda on: python_ns((lambda: x + 2) if on else (lambda: a + 2), calls // 2), None
     )
     both("empty, C++", lambda on: native.time_empty(x if on else a, calls), 1.0)
-    both("sub, Python, CPU tier", lambda on: python_ns((lambda: x - y) if on else (lambda: a - b), 10_000), None)
+    both("sub, Python, portable kernel", lambda on: python_ns((lambda: x - y) if on else (lambda: a - b), 10_000), None)
+    both(
+        "cumsum, Python, CPU tier",
+        lambda on: python_ns((lambda: x.cumsum(0)) if on else (lambda: a.cumsum(0)), 10_000),
+        None,
+    )
 
     @hardpoint.kernel("add")
     def kernel(out: object, left: object, right: object, alpha: object) -> None:

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from plugin_tools import ROOT, ask_python, compile_c
 
+# A process with its own torch for most of them: not part of the inner loop (make quick).
+pytestmark = pytest.mark.slow
+
 DATA = ROOT / "tests" / "data"
 #: Each case builds a file in a folder and returns the plug-in's path.
 Build = Callable[[Path], Path]
@@ -300,9 +303,6 @@ def test_failures_at_run_time(outcomes: dict[str, Any], tmp_path: Path) -> None:
     path = outcomes["right"]["path"]
     code = f"""
 import ctypes, torch, hardpoint
-
-# A process with its own torch for most of them: not part of the inner loop (make quick).
-pytestmark = pytest.mark.slow
 mode = ctypes.c_int.in_dll(ctypes.CDLL({path!r}), "mode")
 NORMAL, NULL_POINTER, ODD_POINTER, FAILING_ALLOCATE, FAILING_COPY, RAISING_KERNEL, DECLINING_KERNEL = range(7)
 one, two = torch.ones(2).to("test"), torch.full((2,), 2.0).to("test")

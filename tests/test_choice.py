@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+# A process with its own torch for most of them: not part of the inner loop (make quick).
+pytestmark = pytest.mark.slow
+
 UNTOUCHED = """
 import sys
 assert torch._C._get_privateuse1_backend_name() == "privateuseone"
@@ -95,9 +98,6 @@ def test_mounting_again_does_nothing(run_python):
     run_python(
         f"""
 import torch, hardpoint.torch
-
-# A process with its own torch for most of them: not part of the inner loop (make quick).
-pytestmark = pytest.mark.slow
 assert hardpoint.torch.mount() == "sim"
 assert hardpoint.torch.mount() == "sim"
 {MOUNTED}

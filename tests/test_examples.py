@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from plugin_tools import ROOT, ask_python
 
+# A process with its own torch for most of them: not part of the inner loop (make quick).
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples"
 
 
@@ -123,9 +126,6 @@ answer = dict(cpu=cpu_losses, hello=losses, calls=hardpoint.counters())
 def test_out_of_memory(hello: dict[str, str], tmp_path: Path) -> None:
     code = """
 import torch
-
-# A process with its own torch for most of them: not part of the inner loop (make quick).
-pytestmark = pytest.mark.slow
 try:
     torch.empty(1 << 60, dtype=torch.uint8, device="hello")
     answer = "no error"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+# A process with its own torch for most of them: not part of the inner loop (make quick).
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import torch
 import hardpoint
@@ -288,9 +291,6 @@ def test_failure_leaves_no_memory_behind(run_python):
         run_python,
         """
 import gc
-
-# A process with its own torch for most of them: not part of the inner loop (make quick).
-pytestmark = pytest.mark.slow
 x = torch.full((BIG,), 0.5, device="sim")
 torch.sim.synchronize()
 before = torch.sim.memory_allocated()

@@ -7,16 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hardpoint import ops
 from hardpoint.kernels import pointwise, portable
+
+# A process with its own torch for most of them: not part of the inner loop (make quick).
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import warnings
 warnings.simplefilter("ignore")
 import torch, hardpoint
-
-# A process with its own torch for most of them: not part of the inner loop (make quick).
-pytestmark = pytest.mark.slow
 x = torch.tensor([1.0, 2.0], device="sim")
 assert (x - 0.5).tolist() == [0.5, 1.5]
 print(hardpoint.counters()["aten::sub.Tensor"])
