@@ -64,15 +64,23 @@ std::string compile_portable(Device& device, const std::string& source, const st
   return copy;
 }
 
-void launch_portable(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t elements,
-                     const HpLaunchArg* args, uint32_t num_args) {
+void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups, const HpLaunchArg* args,
+                   uint32_t num_args) {
   OperatorScope scope(op);
   stream.note_launch(&op);
   const HpCompiler& compiler = stream.device.plugin.compiler;
-  const auto count = static_cast<uint32_t>((elements + kernel.elements_per_group - 1) / kernel.elements_per_group);
-  const uint32_t groups[3] = {count, 1, 1}, group_size[3] = {compiler.group_size, 1, 1};
-  HP_CHECK(compiler.launch(stream.device.index, stream.handle(), kernel.function, groups, group_size, args, num_args),
+  if (groups > INT32_MAX) {
+    throw Error(HP_NOT_SUPPORTED, stream.device.name() + ": " + op.name + " needs more groups than a launch can have");
+  }
+  const uint32_t count[3] = {static_cast<uint32_t>(groups), 1, 1}, group_size[3] = {compiler.group_size, 1, 1};
+  HP_CHECK(compiler.launch(stream.device.index, stream.handle(), kernel.function, count, group_size, args, num_args),
            stream.device.name() + ": launch of " + op.name);
+}
+
+void launch_portable(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t elements,
+                     const HpLaunchArg* args, uint32_t num_args) {
+  const int64_t groups = (elements + kernel.elements_per_group - 1) / kernel.elements_per_group;
+  launch_groups(op, kernel, stream, groups, args, num_args);
 }
 
 }  // namespace hp

@@ -63,6 +63,10 @@ void set_specialiser(Specialiser specialiser);
 // Compiles with the plug-in, without keeping anything. Throws Error; HP_NOT_SUPPORTED where there is no compiler.
 std::string compile_portable(Device& device, const std::string& source, const std::string& options);
 
+// Launches `groups` groups of the size that suits the device.
+void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups, const HpLaunchArg* args,
+                   uint32_t num_args);
+
 // Launches over `elements`, in one dimension.
 void launch_portable(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t elements,
                      const HpLaunchArg* args, uint32_t num_args);

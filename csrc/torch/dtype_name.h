@@ -1,36 +1,48 @@
-// The names that the generators of portable kernels have for dtypes.
+// dtypes of portable kernels.
 #pragma once
 
 #include <c10/core/ScalarType.h>
 
+#include "../core/view.h"
+
 namespace hp::torch_adapter {
 
-// Null for a dtype that portable kernels do not compute with.
-inline const char* type_name(c10::ScalarType type) {
+// kNone for a dtype that portable kernels do not compute with.
+inline DType to_core(c10::ScalarType type) {
   switch (type) {
     case c10::ScalarType::Float:
-      return "f32";
+      return DType::kF32;
     case c10::ScalarType::Double:
-      return "f64";
+      return DType::kF64;
     case c10::ScalarType::Half:
-      return "f16";
+      return DType::kF16;
     case c10::ScalarType::BFloat16:
-      return "bf16";
+      return DType::kBF16;
     case c10::ScalarType::Char:
-      return "i8";
+      return DType::kI8;
     case c10::ScalarType::Short:
-      return "i16";
+      return DType::kI16;
     case c10::ScalarType::Int:
-      return "i32";
+      return DType::kI32;
     case c10::ScalarType::Long:
-      return "i64";
+      return DType::kI64;
     case c10::ScalarType::Byte:
-      return "u8";
+      return DType::kU8;
     case c10::ScalarType::Bool:
-      return "bool";
+      return DType::kBool;
+    case c10::ScalarType::ComplexFloat:
+      return DType::kC64;
+    case c10::ScalarType::ComplexDouble:
+      return DType::kC128;
     default:
-      return nullptr;
+      return DType::kNone;
   }
+}
+
+// The generators' name for it; null for one that they do not compute with.
+inline const char* type_name(c10::ScalarType type) {
+  const DType dtype = to_core(type);
+  return dtype == DType::kNone || is_complex(dtype) ? nullptr : info(dtype).name;
 }
 
 }  // namespace hp::torch_adapter

@@ -5,13 +5,13 @@
 #include <ATen/TensorIterator.h>
 
 #include "../core/portable.h"
+#include "../core/view.h"
 #include "adapter.h"
 
 namespace hp::torch_adapter {
 
 constexpr int kMaxOperands = 6;  // outputs and inputs
 constexpr int kMaxScalars = 4;   // attributes, after CPU scalars took a place of their own
-constexpr int kMaxDimensions = 8;
 
 // The variant of an expression that this call wants, from a string attribute or the presence of optional ones.
 using Variant = uint32_t;

@@ -2,12 +2,11 @@
 
 #include <ATen/native/ReduceOpsUtils.h>
 
+#include "../core/view.h"
 #include "dtype_name.h"
 
 namespace hp::torch_adapter {
 namespace {
-
-constexpr int kMaxDimensions = 8;
 
 // Byte strides, fastest dimension first; the kernel gets it by value.
 struct Geometry {

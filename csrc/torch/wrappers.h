@@ -9,6 +9,7 @@
 #include <ATen/native/Resize.h>
 #include <torch/version.h>
 
+#include "../core/service.h"
 #include "kernel_call.h"
 #include "pointwise.h"
 #include "reduction.h"
@@ -26,18 +27,12 @@
 namespace hp::torch_adapter {
 
 // One ATen overload and the standard operator that serves it. Lives for ever, as a function's static.
-class Overload {
+class Overload : public Service {
  public:
   Overload(const char* aten_name, const char* kernel_name, PortableKernels* portable = nullptr)
-      : op(Operator::intern(std::string("aten::") + aten_name)),
-        portable(runtime().plugin->compiler.compile != nullptr ? portable : nullptr),
-        slot_(KernelRegistry::slot(runtime(), kernel_name)) {}
-  const hp::Kernel* kernel() const { return slot_.get(); }
-  Operator& op;
+      : Service(torch_adapter::runtime(), std::string("aten::") + aten_name, kernel_name),
+        portable(has_compiler ? portable : nullptr) {}
   PortableKernels* const portable;  // null where the device has no compiler, or the operator no portable kernel
-
- private:
-  KernelSlot& slot_;
 };
 
 // ---- Outputs: what a structured kernel's shape rule asks for

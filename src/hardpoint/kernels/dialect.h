@@ -1,16 +1,38 @@
 /* What differs between the dialects, beside math.h: address spaces, work-item ids, 16-bit floats in memory. */
 #if defined(__OPENCL_VERSION__)
 #define HP_GLOBAL __global
+#define HP_LOCAL __local
+#define HP_VECTORISE
 #define hp_lid ((hp_i64)get_local_id(0))
-#define hp_group get_group_id(0)
+#define hp_group ((hp_i64)get_group_id(0))
+#define hp_barrier() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #elif defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define HP_GLOBAL
+#define HP_LOCAL __shared__
+#define HP_VECTORISE
 #define hp_lid ((hp_i64)threadIdx.x)
-#define hp_group blockIdx.x
+#define hp_group ((hp_i64)blockIdx.x)
+#define hp_barrier() __syncthreads()
 #else
 #define HP_GLOBAL
+#define HP_LOCAL
 #define HP_VECTORISE _Pragma("GCC ivdep")
+#define hp_lid ((hp_i64)0)
+#define hp_barrier() ((void)0)
 #endif
+
+#define HP_INFINITY hp_from_bits_f32(0x7f800000u)
+
+/* The elements of all that this group takes. */
+#define HP_ELEMENT_RANGE(begin, end, all) \
+  hp_i64 begin = hp_group * HP_ELEMENTS, end = begin + HP_ELEMENTS < (all) ? begin + HP_ELEMENTS : (all)
+/* A loop over the elements that this work-item takes. */
+#define HP_FOR_ELEMENTS(i, all)                                                                      \
+  for (hp_i64 i = hp_group * HP_ELEMENTS + hp_lid,                                                   \
+              i##_end = (hp_group + 1) * HP_ELEMENTS < (all) ? (hp_group + 1) * HP_ELEMENTS : (all); \
+       i < i##_end; i += HP_LSIZE)
+/* A loop over 0 .. n-1, shared by the work-items of the group. */
+#define HP_FOR_LOCAL(i, n) for (hp_i64 i = hp_lid; i < (n); i += HP_LSIZE)
 
 HP_FN float hp_load_bf16(hp_u16 bits) { return hp_from_bits_f32((hp_u32)bits << 16); }
 

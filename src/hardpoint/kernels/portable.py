@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hardpoint import ops
 from hardpoint._runtime import core, package_file
-from hardpoint.kernels import pointwise, reduction
+from hardpoint.kernels import pointwise, reduction, template
 
 #: In front of a cached binary: a mark with the format's version, then its length and checksum.
 MAGIC = b"hpkernel1\n"
@@ -36,15 +36,24 @@ def specialise(runtime: str, index: int, name: str, description: str) -> tuple[b
     if compiler is None:
         return None
     dialect, fingerprint, group_size = compiler
-    made = generate(ops.find(name), description, dialect, group_size)
+    made = generate(name, description, dialect, group_size)
     if made is None:
         return None
     source, kernel, elements = made
     return binary(runtime, index, fingerprint, source), kernel, elements
 
 
-def generate(op: ops.Op, description: str, dialect: str, group_size: int) -> tuple[str, str, int] | None:
-    """The source of a kernel, its name, and elements a group; None if the operator has no such kernel."""
+def generate(name: str, description: str, dialect: str, group_size: int) -> tuple[str, str, int] | None:
+    """The source of a kernel, its name, and elements a group; None if there is no such kernel.
+
+    The name is that of a standard operator with an expression in the tables, or ``family:kernel`` for one of the
+    families' own files.
+    """
+    family, _, kernel = name.partition(":")
+    if kernel:
+        code, entry, elements = template.source(family, _text(f"{family}.c"), kernel, description, dialect, group_size)
+        return preamble(special=False) + code, entry, elements
+    op = ops.find(name)
     if op.kind == "reduction":
         # Groups of several work-items need another way to share the work.
         return (

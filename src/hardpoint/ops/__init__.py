@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Literal
 
 #: How the adapter prepares the operands before it calls the kernel.
@@ -18,7 +19,9 @@ from typing import Literal
 #: ``reduction``: one input, and the dimensions to reduce; portable kernels only.
 #: ``fill``: the output alone.
 #: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines.
-Kind = Literal["pointwise", "reduction", "matmul", "fill", "copy"]
+#: ``custom``: a function of that name in the adapter (``csrc/torch/ops/<family>.cpp``) settles shapes; another one of
+#: that name in ``csrc/ops`` calls the kernels, for every framework.
+Kind = Literal["pointwise", "reduction", "matmul", "fill", "copy", "custom"]
 
 #: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
 #: TensorIterator.
@@ -73,12 +76,19 @@ class Op:
     reduction: Reduction | None = None
 
 
+#: The modules of this package that hold tables.
+FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing")
+
+
+def family_ops(family: str) -> tuple[Op, ...]:
+    """The standard operators of one family."""
+    return tuple(import_module(f"hardpoint.ops.{family}").OPS)
+
+
 def all_ops() -> Iterator[Op]:
     """Every standard operator, family by family."""
-    from hardpoint.ops import activation, creation, matmul, pointwise, reduction, special
-
-    for family in (pointwise, activation, special, reduction, matmul, creation):
-        yield from family.OPS
+    for family in FAMILIES:
+        yield from family_ops(family)
 
 
 def find(name: str) -> Op:

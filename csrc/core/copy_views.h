@@ -1,0 +1,18 @@
+// Copies on one device between tensors of any layout and dtype.
+#pragma once
+
+#include "runtime.h"
+#include "service.h"
+#include "view.h"
+
+namespace hp {
+
+// The portable kernel; false where the device has none for it. The views have the same sizes.
+bool copy_portable(Operator& op, Device& device, const View& to, const View& from);
+
+// By whichever way there is: the portable kernel, else the adapter's own.
+void copy_views(Device& device, const View& to, const View& from);
+using CopyFunction = void (*)(Device& device, const View& to, const View& from);
+void set_copy_function(CopyFunction function);
+
+}  // namespace hp

@@ -1,0 +1,120 @@
+#include "service.h"
+
+#include <dlpack/dlpack.h>
+#include <tvm/ffi/container/shape.h>
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "allocator.h"
+#include "copy_views.h"
+#include "launch.h"
+
+namespace hp {
+namespace {
+
+DLDataType to_dlpack(DType dtype) {
+  const int code = dtype == DType::kBool   ? kDLBool
+                   : dtype == DType::kU8   ? kDLUInt
+                   : dtype == DType::kBF16 ? kDLBfloat
+                   : is_complex(dtype)     ? kDLComplex
+                   : is_float(dtype)       ? kDLFloat
+                                           : kDLInt;
+  return {static_cast<uint8_t>(code), static_cast<uint8_t>(info(dtype).bytes * 8), 1};
+}
+
+// A view in a layout that the kernel takes, for the time of the call.
+struct Prepared {
+  Prepared(Device& device, const VendorArgument& argument, bool any_strides)
+      : given(argument.view), used(argument.view) {
+    if (any_strides || !given.defined() || given.contiguous()) return;
+    int64_t step = 1;
+    for (int d = given.ndim - 1; d >= 0; --d) strides[d] = step, step *= given.sizes[d];
+    scratch.emplace(device, given.bytes());
+    used.data = scratch->get();
+    used.strides = strides;
+    if (argument.kind == VendorArgument::kInput) copy_views(device, used, given);
+  }
+  void finish(Device& device, const VendorArgument& argument) const {
+    if (scratch && argument.kind == VendorArgument::kOutput) copy_views(device, given, used);
+  }
+  const View given;
+  View used;
+  int64_t strides[64];
+  std::optional<Scratch> scratch;
+  DLTensor tensor;
+};
+
+}  // namespace
+
+bool call_vendor(const Service& service, Device& device, std::initializer_list<VendorArgument> arguments) {
+  const Kernel* kernel = service.kernel();
+  if (kernel == nullptr) return false;
+  const bool any_strides = (kernel->flags & HP_KERNEL_STRIDED) != 0;
+  std::deque<Prepared> views;  // addresses of elements stay
+  std::deque<tvm::ffi::Shape> lists;
+  std::vector<TVMFFIAny> args;
+  for (const VendorArgument& argument : arguments) {
+    TVMFFIAny& any = args.emplace_back();
+    any.zero_padding = 0;
+    any.v_int64 = argument.integer;
+    switch (argument.kind) {
+      case VendorArgument::kInteger:
+        any.type_index = kTVMFFIInt;
+        break;
+      case VendorArgument::kBoolean:
+        any.type_index = kTVMFFIBool;
+        break;
+      case VendorArgument::kReal:
+        any.type_index = kTVMFFIFloat;
+        any.v_float64 = argument.real;
+        break;
+      case VendorArgument::kList:
+        lists.emplace_back(argument.list, argument.list + argument.length);
+        any.type_index = kTVMFFIShape;
+        any.v_obj = const_cast<TVMFFIObject*>(reinterpret_cast<const TVMFFIObject*>(
+            tvm::ffi::details::ObjectUnsafe::RawObjectPtrFromObjectRef(lists.back())));
+        break;
+      default: {
+        Prepared& prepared = views.emplace_back(device, argument, any_strides);
+        const View& view = prepared.used;
+        if (!view.defined()) {
+          any.type_index = kTVMFFINone;
+          break;
+        }
+        prepared.tensor = {view.data,
+                           {static_cast<DLDeviceType>(HP_DLPACK_DEVICE_TYPE), device.index},
+                           view.ndim,
+                           to_dlpack(view.dtype),
+                           const_cast<int64_t*>(view.sizes),
+                           const_cast<int64_t*>(view.strides),
+                           0};
+        any.type_index = kTVMFFIDLTensorPtr;
+        any.v_ptr = &prepared.tensor;
+      }
+    }
+  }
+  if (observed()) notify({service.op, Tier::kVendor, true, nullptr});
+  if (!launch(service.op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size())))
+    return false;
+  auto prepared = views.begin();
+  for (const VendorArgument& argument : arguments) {
+    if (argument.kind <= VendorArgument::kInput) (prepared++)->finish(device, argument);
+  }
+  service.op.count(Tier::kVendor);
+  if (observed()) notify({service.op, Tier::kVendor, false, nullptr});
+  return true;
+}
+
+Scratch::Scratch(Device& device, int64_t bytes) {
+  if (bytes == 0) return;
+  block_ = device.allocator().allocate(static_cast<size_t>(bytes), current_stream(device));
+  data_ = CachingAllocator::address(block_);
+}
+
+Scratch::~Scratch() {
+  if (block_ != nullptr) CachingAllocator::release(block_);
+}
+
+}  // namespace hp

@@ -1,0 +1,86 @@
+// How one framework operator is served: the vendor's kernel, then ours.
+#pragma once
+
+#include <initializer_list>
+
+#include "operator.h"
+#include "portable.h"
+#include "view.h"
+
+namespace hp {
+
+struct Block;
+
+// A framework's operator and the standard operator behind it. Lives for ever, as a static of its wrapper.
+class Service {
+ public:
+  Service(Runtime& runtime, const std::string& framework_name, const std::string& standard_name)
+      : op(Operator::intern(framework_name)),
+        runtime(runtime),
+        has_compiler(runtime.plugin->compiler.compile != nullptr),
+        slot_(KernelRegistry::slot(runtime, standard_name)) {}
+
+  Operator& op;
+  Runtime& runtime;
+  const bool has_compiler;
+  const Kernel* kernel() const { return slot_.get(); }
+  // Whether anything but the last tiers can take a call.
+  bool able() const { return has_compiler || kernel() != nullptr; }
+
+ private:
+  KernelSlot& slot_;
+};
+
+// One argument of a vendor's kernel: outputs, then inputs, then attributes.
+struct VendorArgument {
+  enum Kind { kOutput, kInput, kInteger, kReal, kBoolean, kList } kind;
+  View view;
+  int64_t integer = 0;
+  double real = 0;
+  const int64_t* list = nullptr;
+  int64_t length = 0;
+};
+inline VendorArgument output(const View& view) { return {VendorArgument::kOutput, view}; }
+// An undefined view is passed as None.
+inline VendorArgument input(const View& view) { return {VendorArgument::kInput, view}; }
+inline VendorArgument attribute(int64_t value) { return {VendorArgument::kInteger, {}, value}; }
+inline VendorArgument attribute(double value) { return {VendorArgument::kReal, {}, 0, value}; }
+inline VendorArgument attribute(bool value) { return {VendorArgument::kBoolean, {}, value}; }
+inline VendorArgument attribute(const int64_t* list, int64_t length) {
+  return {VendorArgument::kList, {}, 0, 0, list, length};
+}
+
+// Calls the vendor's kernel, if there is one; false when there is none or it declined. Views that it cannot take are
+// made contiguous for it.
+bool call_vendor(const Service& service, Device& device, std::initializer_list<VendorArgument> arguments);
+
+// Counts a call served by portable kernels, and tells observers. `return call.done();` once everything is launched.
+class PortableScope {
+ public:
+  explicit PortableScope(const Service& service) : service_(service) {
+    if (__builtin_expect(observed(), 0)) notify({service.op, Tier::kPortable, true, nullptr});
+  }
+  bool done() {
+    service_.op.count(Tier::kPortable);
+    if (__builtin_expect(observed(), 0)) notify({service_.op, Tier::kPortable, false, nullptr});
+    return true;
+  }
+
+ private:
+  const Service& service_;
+};
+
+// Device memory for the time of a call, ordered on the current stream.
+class Scratch {
+ public:
+  Scratch(Device& device, int64_t bytes);
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  void* get() const { return data_; }
+
+ private:
+  Block* block_ = nullptr;
+  void* data_ = nullptr;
+};
+
+}  // namespace hp

@@ -1,0 +1,58 @@
+// What the functions of custom operators (csrc/torch/ops) share. A function `ops::NAME` gets the overload and its
+// arguments: for a structured operator first the outputs, with their sizes settled by torch's own shape rule, and says
+// whether the device took the call; the same for out= and in-place overloads; a functional one returns its results, or
+// nothing.
+#pragma once
+
+#include <ATen/core/IListRef.h>
+
+#include <optional>
+
+#include "dtype_name.h"
+#include "wrappers.h"
+
+namespace hp::torch_adapter {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+// The tensor must outlive the view, and keep its shape.
+inline View view(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return {const_cast<void*>(tensor.const_data_ptr()), to_core(tensor.scalar_type()), static_cast<int>(tensor.dim()),
+          tensor.sizes().data(), tensor.strides().data()};
+}
+inline View view(const OptionalTensor& tensor) { return tensor ? view(*tensor) : View{}; }
+
+// Tensors that are there must be on the device; a call that mixes devices is the last tier's to judge.
+inline bool one_on_device(const Tensor& tensor) { return !tensor.defined() || tensor.is_privateuseone(); }
+inline bool one_on_device(const OptionalTensor& tensor) { return !tensor || one_on_device(*tensor); }
+template <class List>
+bool one_on_device(const List& list) {
+  for (const auto& tensor : list) {
+    if (!one_on_device(tensor)) return false;
+  }
+  return true;
+}
+template <class... Tensors>
+bool all_on_device(const Tensors&... tensors) {
+  return (one_on_device(tensors) && ...);
+}
+
+// Stands in for an output that a kernel cannot write directly: `finish` copies it over.
+class ContiguousOutput {
+ public:
+  explicit ContiguousOutput(const Tensor& output)
+      : output_(output),
+        used_(output.is_contiguous() ? output : empty(output.sizes(), output.scalar_type(), output.device().index())) {}
+  const Tensor& tensor() const { return used_; }
+  void finish() const {
+    if (!used_.is_same(output_)) copy_tensor(output_, used_, false);
+  }
+
+ private:
+  const Tensor& output_;
+  const Tensor used_;
+};
+
+}  // namespace hp::torch_adapter

@@ -1,0 +1,96 @@
+"""Kernels written by hand in the portable dialect: one C file a family, specialised by definitions in front of it.
+
+A kernel reads ``HP_KERNEL(name)(parameters) { ... }`` and ends with a closing brace in the first column. For each type
+parameter ``T`` it finds the type in memory ``T``, the type to compute in ``T_c``, the type to add up in ``T_a``,
+``T_get`` and ``T_put`` between the first two, ``T_M(exp)`` for functions of math.h, ``T_LOWEST`` and ``T_HIGHEST``, and
+``T_IS_FLOAT``; integers are plain definitions. ``HP_LSIZE`` is the number of work-items in a group, ``hp_group`` and
+``hp_lid`` say where the work-item is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hardpoint.kernels.pointwise import COMPUTE, ELEMENTS_CPU, ELEMENTS_GPU, FLOATS, STORAGE
+
+HEAD = re.compile(r"^HP_KERNEL\((\w+)\)\(([^)]*)\)\s*\{\n", re.M)
+
+LIMITS = {
+    "f32": ("(-HP_INFINITY)", "HP_INFINITY"),
+    "f64": ("(-HP_INFINITY)", "HP_INFINITY"),
+    "i8": ("(-128)", "127"),
+    "i16": ("(-32768)", "32767"),
+    "i32": ("(-2147483647 - 1)", "2147483647"),
+    "i64": ("(-9223372036854775807LL - 1)", "9223372036854775807LL"),
+    "u8": ("0", "255"),
+    "bool": ("0", "1"),
+}
+
+
+def source(
+    family: str, text: str, kernel: str, description: str, dialect: str, group_size: int
+) -> tuple[str, str, int]:
+    """The specialised kernel without the preamble, the name of its entry, and the elements a group handles."""
+    elements = ELEMENTS_CPU if group_size == 1 else ELEMENTS_GPU * group_size
+    head = f"#define HP_LSIZE {group_size}\n#define HP_ELEMENTS {elements}\n"
+    for entry in description.split():
+        name, value = entry.split("=")
+        head += type_definitions(name, value) if value in STORAGE else f"#define {name} {value}\n"
+    entry = f"hp_{family}_{kernel}"
+    return head + _select(text, kernel, entry, dialect, group_size), entry, elements
+
+
+def type_definitions(name: str, dtype: str) -> str:
+    """What a kernel may use for one type parameter."""
+    real = {"f16": "f32", "bf16": "f32"}.get(dtype, dtype)
+    get, put = "(v)", f"(({STORAGE[dtype]})(v))"
+    if dtype in ("f16", "bf16"):
+        get, put = f"hp_load_{dtype}(v)", f"hp_store_{dtype}((float)(v))"
+    elif dtype == "bool":
+        get, put = "((hp_u8)((v) != 0))", "((hp_u8)((v) != 0))"
+    total = COMPUTE[dtype] if dtype in FLOATS else "hp_i64"
+    return (
+        f"typedef {STORAGE[dtype]} {name};\n"
+        f"typedef {COMPUTE[dtype]} {name}_c;\n"
+        f"typedef {total} {name}_a;\n"
+        f"#define {name}_get(v) {get}\n"
+        f"#define {name}_put(v) {put}\n"
+        f"#define {name}_M(name) hp_##name##_{'u8' if dtype == 'bool' else real}\n"
+        f"#define {name}_LOWEST (({name}_c){LIMITS[real][0]})\n"
+        f"#define {name}_HIGHEST (({name}_c){LIMITS[real][1]})\n"
+        f"#define {name}_IS_FLOAT {int(dtype in FLOATS)}\n"
+        f"#define {name}_IS_{dtype.upper()} 1\n"
+    )
+
+
+def _select(text: str, kernel: str, entry: str, dialect: str, group_size: int) -> str:
+    """The file with this kernel in the form of the dialect, and without the others, whose types are not defined."""
+    result, position = "", 0
+    for found in HEAD.finditer(text):
+        end = text.index("\n}\n", found.start()) + 3
+        result += text[position : found.start()]
+        if found[1] == kernel:
+            result += _function(found[2], text[found.end() : end], entry, dialect, group_size)
+        position = end
+    return result + text[position:]
+
+
+def _function(parameters: str, body: str, entry: str, dialect: str, group_size: int) -> str:
+    if dialect == "opencl":
+        return (
+            f"__kernel __attribute__((reqd_work_group_size({group_size}, 1, 1))) void {entry}({parameters}) {{\n{body}"
+        )
+    if dialect == "cuda":
+        return f'extern "C" __global__ void __launch_bounds__({group_size}) {entry}({parameters}) {{\n{body}'
+    split = [re.fullmatch(r"(.*?)(\w+)", " ".join(p.split())) for p in parameters.split(",")]
+    names = [(found[1].strip(), found[2]) for found in split if found]
+    unpack = "".join(f"  {kind} const {name} = *({kind} const*)args[{k}];\n" for k, (kind, name) in enumerate(names))
+    passed = ", ".join(name for _, name in names)
+    return (
+        f"HP_FN void {entry}_group(const hp_i64 hp_group, {parameters}) {{\n{body}\n"
+        f"void {entry}(void* const* args, const hp_u32* groups, hp_u64 first, hp_u64 last) {{\n"
+        "  (void)groups;\n"
+        f"{unpack}"
+        f"  for (hp_u64 group = first; group < last; ++group) {entry}_group((hp_i64)group, {passed});\n"
+        "}\n"
+    )
