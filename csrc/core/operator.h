@@ -23,6 +23,7 @@ struct Operator {
   const std::string name;
   std::array<std::atomic<uint64_t>, kNumTiers> calls{};
   std::atomic<bool> warned{false};
+  std::atomic<void*> decomposition{nullptr};  // the adapter's own record, once it was asked for
 
   explicit Operator(std::string name) : name(std::move(name)) {}
   void count(Tier tier) { calls[static_cast<int>(tier)].fetch_add(1, std::memory_order_relaxed); }

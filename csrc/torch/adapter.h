@@ -44,6 +44,8 @@ Operator& operator_of(const c10::OperatorHandle& handle);
 
 // Runs the call on the CPU and brings the results back: the last tier.
 void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack);
+// How often this thread has done so.
+uint64_t cpu_tier_calls();
 
 // Copies of every kind between and within devices; sizes must be equal or expandable.
 void copy_tensor(const at::Tensor& dst, const at::Tensor& src, bool non_blocking);

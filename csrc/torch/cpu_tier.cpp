@@ -55,6 +55,8 @@ class SeededDefaultGenerator {
   Tensor saved_;
 };
 
+thread_local uint64_t calls_of_this_thread = 0;
+
 struct Staged {
   Tensor device;
   Tensor cpu;
@@ -317,8 +319,11 @@ Operator& operator_of(const c10::OperatorHandle& handle) {
   return op;
 }
 
+uint64_t cpu_tier_calls() { return calls_of_this_thread; }
+
 void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator& op = operator_of(handle);
+  ++calls_of_this_thread;
   TORCH_CHECK_NOT_IMPLEMENTED(
       handle.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
           handle.hasKernelForAnyDispatchKey(c10::DispatchKeySet(
@@ -337,5 +342,4 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, false, stack});
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_tier>()); }
 }  // namespace hp::torch_adapter

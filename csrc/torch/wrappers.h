@@ -10,6 +10,7 @@
 #include <torch/version.h>
 
 #include "../core/service.h"
+#include "decomposition.h"
 #include "kernel_call.h"
 #include "pointwise.h"
 #include "reduction.h"

@@ -185,7 +185,8 @@ class Wrapper:
             outputs = [f"structured.outputs[{i}]" for i in range(count)]
             inputs = [a.name for a in self.function.func.arguments.flat_non_out]
             attempt = f"    if (ops::{self.op.name}({', '.join(['overload', *outputs, *inputs])})) {result}\n"
-        return f"  if (overload.able() && all_on_device({tensors})) {{\n{setup}{attempt}  }}\n"
+        able = "" if self.overload.complete else "overload.able() && "
+        return f"  if ({able}all_on_device({tensors})) {{\n{setup}{attempt}  }}\n"
 
     def body(self) -> str:
         """The tries to run on the device; what follows them is the CPU tier."""
@@ -277,7 +278,7 @@ class Wrapper:
             f'  static const Overload overload("{self.name}", "{self.op.name}"{portable});\n'
             f"  [[maybe_unused]] const hp::Kernel* kernel = overload.kernel();\n"
             f"{self.body()}"
-            f"  return at::native::call_fallback_fn<&cpu_tier, at::_ops::{self.symbol}>::call({names});\n"
+            f"  return at::native::call_fallback_fn<&next_tier, at::_ops::{self.symbol}>::call({names});\n"
             f"}}\n"
         )
 

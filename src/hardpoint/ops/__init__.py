@@ -41,6 +41,8 @@ class Overload:
     #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
     chooser: str = ""
     iteration: Iteration | None = None
+    #: The adapter's function serves every call: torch has no kernel for the CPU that could follow.
+    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing")
+FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing", "recurrent")
 
 
 def family_ops(family: str) -> tuple[Op, ...]:

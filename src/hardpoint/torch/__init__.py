@@ -24,6 +24,8 @@ def mount(plugin: Any = None) -> str:
     torch has one such slot in a process: mounting the same device again does nothing, another one is an error.
     """
     global _mounted
+    import torch  # noqa: F401  (its autoload step may call this function: not while the lock is held)
+
     from hardpoint import plugins
     from hardpoint.kernels import portable
     from hardpoint.torch import _adapter, _exit

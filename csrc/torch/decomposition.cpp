@@ -1,0 +1,142 @@
+// Decompositions are asked for once an operator, from hardpoint.torch.decompositions, when the first two tiers have
+// declined a call. One that itself ends on the CPU gains nothing, only time is lost: it is not used again for that
+// dtype. So the choice follows from what the device has, with no list to keep.
+#include "decomposition.h"
+
+#include <torch/csrc/jit/python/pybind_utils.h>
+
+#include <atomic>
+#include <vector>
+
+namespace py = pybind11;
+
+namespace hp::torch_adapter {
+namespace {
+
+// How an operator decomposes; lives for ever, so the function is never released.
+struct Decomposition {
+  PyObject* function = nullptr;      // null: it does not
+  std::atomic<uint64_t> useless{0};  // a bit for each dtype
+};
+
+// Operators that this thread is decomposing: one that comes back to itself has no decomposition here.
+thread_local std::vector<const Operator*> active;
+
+bool is_active(const Operator& op) { return std::find(active.begin(), active.end(), &op) != active.end(); }
+
+struct Active {
+  explicit Active(const Operator& op) { active.push_back(&op); }
+  ~Active() { active.pop_back(); }
+};
+
+Decomposition& decomposition_of(Operator& op) {
+  if (void* known = op.decomposition.load(std::memory_order_acquire)) return *static_cast<Decomposition*>(known);
+  auto* made = new Decomposition;
+  if (Py_IsInitialized()) {
+    py::gil_scoped_acquire gil;
+    try {
+      py::object found = py::module_::import("hardpoint.torch.decompositions").attr("find")(op.name);
+      if (!found.is_none()) made->function = found.release().ptr();
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("hardpoint.torch.decompositions");
+    }
+  }
+  void* expected = nullptr;
+  if (op.decomposition.compare_exchange_strong(expected, made, std::memory_order_acq_rel)) return *made;
+  delete made;  // another thread was first
+  return *static_cast<Decomposition*>(expected);
+}
+
+uint64_t dtype_bit(const torch::jit::Stack& stack, size_t arguments) {
+  for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
+    if (value.isTensor() && value.toTensor().defined()) {
+      return uint64_t{1} << static_cast<int>(value.toTensor().scalar_type());
+    }
+    if (value.isTensorList() && !value.toTensorList().empty()) {
+      return uint64_t{1} << static_cast<int>(value.toTensorList().get(0).scalar_type());
+    }
+  }
+  return 1;
+}
+
+std::vector<c10::IValue> results_of(PyObject* function, const c10::FunctionSchema& schema,
+                                    const torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, schema.arguments().size());
+  py::list positional;
+  py::dict named;
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    // Defaults stay with the function, which may not know every argument of this torch.
+    if (argument.default_value() && *argument.default_value() == arguments[i]) continue;
+    py::object value = torch::jit::toPyObject(arguments[i]);
+    if (argument.kwarg_only() || positional.size() < i) {
+      named[py::str(argument.name())] = value;
+    } else {
+      positional.append(value);
+    }
+  }
+  py::object result = py::reinterpret_borrow<py::object>(function)(*positional, **named);
+  std::vector<c10::IValue> results;
+  const auto& returns = schema.returns();
+  if (returns.size() == 1) {
+    results.push_back(torch::jit::toIValue(result, returns[0].type()));
+  } else if (returns.size() > 1) {
+    const auto items = py::cast<py::sequence>(result);
+    TORCH_CHECK(items.size() == returns.size(), "a decomposition gave ", items.size(), " results for ", returns.size());
+    for (size_t i = 0; i < returns.size(); ++i) {
+      results.push_back(torch::jit::toIValue(items[i], returns[i].type()));
+    }
+  }
+  return results;
+}
+
+// The results, or nothing where it failed: what it cannot do the CPU can, or gives torch's own error for.
+std::optional<std::vector<c10::IValue>> call_python(PyObject* function, const c10::FunctionSchema& schema,
+                                                    const torch::jit::Stack& stack) {
+  py::gil_scoped_acquire gil;
+  try {
+    return results_of(function, schema, stack);
+  } catch (py::error_already_set& error) {
+    if (error.matches(py::module_::import("torch").attr("OutOfMemoryError")))
+      C10_THROW_ERROR(OutOfMemoryError, error.what());
+    return std::nullopt;
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+// False when there is none of use: the stack is as it was.
+bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack) {
+  if (is_active(op)) return false;
+  Decomposition& decomposition = decomposition_of(op);
+  if (decomposition.function == nullptr) return false;
+  const size_t arguments = handle.schema().arguments().size();
+  const uint64_t dtype = dtype_bit(*stack, arguments);
+  if ((decomposition.useless.load(std::memory_order_relaxed) & dtype) != 0) return false;
+  const uint64_t before = cpu_tier_calls();
+  std::optional<std::vector<c10::IValue>> results;
+  {
+    Active guard(op);
+    results = call_python(decomposition.function, handle.schema(), *stack);
+  }
+  if (!results) return false;
+  if (cpu_tier_calls() != before) {
+    decomposition.useless.fetch_or(dtype, std::memory_order_relaxed);
+    // Later calls go to the CPU, and this one must not differ from them.
+    if (!handle.schema().is_mutable()) return false;
+  }
+  torch::jit::drop(*stack, arguments);
+  for (c10::IValue& value : *results) stack->push_back(std::move(value));
+  op.count(Tier::kDecomposition);
+  return true;
+}
+
+}  // namespace
+
+void next_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  Operator& op = operator_of(handle);
+  if (!decompose(handle, op, stack)) cpu_tier(handle, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&next_tier>()); }
+
+}  // namespace hp::torch_adapter
