@@ -172,7 +172,7 @@ class Wrapper:
         tensors = ", ".join(a.name for a in self.function.func.arguments.flat_all if a.type.is_tensor_like())
         if self.group is None:
             call = f"ops::{self.op.name}({', '.join(['overload', *given])})"
-            if self.kind is SchemaKind.functional:
+            if self.kind in (SchemaKind.functional, SchemaKind.mutable):
                 attempt = f"    if (auto made = {call}) return *std::move(made);\n"
             else:
                 names = [a.name for a in self.function.func.arguments.out] or ["self"]

@@ -67,7 +67,7 @@ HP_FN T_a run_centred(HP_GLOBAL const T* g, HP_GLOBAL const T* x, T_a centre, hp
 /* ---- rows. RMS: no mean is taken off. */
 
 HP_KERNEL(rows)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* rstds, HP_GLOBAL const T* in,
-                HP_GLOBAL const W* weight, HP_GLOBAL const W* bias, hp_i64 rows, hp_i64 n, double eps,
+                HP_GLOBAL const W* weight, HP_GLOBAL const W* bias, hp_i64 rows, hp_i64 n, T_a eps,
                 hp_i64 per_group) {
   SUM_BOX
   const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
@@ -79,7 +79,7 @@ HP_KERNEL(rows)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* rstds, HP
     mean /= (T_a)n;
     T_a square = run_squares(x, mean, n);
     TOGETHER(square);
-    const T_a rstd = (T_a)1 / T_M(sqrt)(square / (T_a)n + (T_a)eps);
+    const T_a rstd = (T_a)1 / T_M(sqrt)(square / (T_a)n + eps);
     if (hp_lid == 0) {
       if (!RMS) means[row] = mean;
       rstds[row] = rstd;
@@ -187,17 +187,17 @@ HP_KERNEL(parts)(HP_GLOBAL W* weight, HP_GLOBAL W* bias, HP_GLOBAL const T_a* pa
     means[c] = (mean);                                                                                     \
     invstds[c] = (invstd);                                                                                 \
     if (running_mean) {                                                                                    \
-      running_mean[c] = S_put(S_get(running_mean[c]) * (T_a)(1 - momentum) + (mean) * (T_a)momentum);      \
+      running_mean[c] = S_put(S_get(running_mean[c]) * ((T_a)1 - momentum) + (mean) * momentum);      \
     }                                                                                                      \
     if (running_var) {                                                                                     \
       const T_a unbiased = (square) / (T_a)((count) - 1);                                                  \
-      running_var[c] = S_put(S_get(running_var[c]) * (T_a)(1 - momentum) + unbiased * (T_a)momentum);      \
+      running_var[c] = S_put(S_get(running_var[c]) * ((T_a)1 - momentum) + unbiased * momentum);      \
     }                                                                                                      \
   } while (0)
 
 HP_KERNEL(channels)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* invstds, HP_GLOBAL const T* in,
                     HP_GLOBAL const W* weight, HP_GLOBAL const W* bias, HP_GLOBAL S* running_mean,
-                    HP_GLOBAL S* running_var, hp_i64 batch, hp_i64 plane, hp_i64 stride, double momentum, double eps) {
+                    HP_GLOBAL S* running_var, hp_i64 batch, hp_i64 plane, hp_i64 stride, T_a momentum, T_a eps) {
   SUM_BOX
   const hp_i64 c = hp_group;
   T_a mean, invstd;
@@ -210,11 +210,11 @@ HP_KERNEL(channels)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* invst
     mean /= count;
     for (hp_i64 i = 0; i < batch; ++i) square += run_squares(in + i * stride + c * plane, mean, plane);
     TOGETHER(square);
-    invstd = (T_a)1 / T_M(sqrt)(square / count + (T_a)eps);
+    invstd = (T_a)1 / T_M(sqrt)(square / count + eps);
     if (hp_lid == 0) KEEP_STATISTICS(c, mean, square, invstd, batch * plane);
   } else {
     mean = S_get(running_mean[c]);
-    invstd = (T_a)1 / T_M(sqrt)(S_get(running_var[c]) + (T_a)eps);
+    invstd = (T_a)1 / T_M(sqrt)(S_get(running_var[c]) + eps);
   }
   const T_a factor = weight ? invstd * W_get(weight[c]) : invstd, level = bias ? W_get(bias[c]) : 0;
   for (hp_i64 i = 0; i < batch; ++i) {
@@ -229,11 +229,11 @@ HP_KERNEL(channels_backward)(HP_GLOBAL T* out, HP_GLOBAL W* grad_weight, HP_GLOB
                              HP_GLOBAL const T* grad, HP_GLOBAL const T* in, HP_GLOBAL const W* weight,
                              HP_GLOBAL const S* running_mean, HP_GLOBAL const S* running_var,
                              HP_GLOBAL const T_a* means, HP_GLOBAL const T_a* invstds, hp_i64 batch, hp_i64 plane,
-                             hp_i64 stride, double eps) {
+                             hp_i64 stride, T_a eps) {
   SUM_BOX
   const hp_i64 c = hp_group;
   const T_a mean = TRAIN ? means[c] : S_get(running_mean[c]);
-  const T_a invstd = TRAIN ? invstds[c] : (T_a)1 / T_M(sqrt)(S_get(running_var[c]) + (T_a)eps);
+  const T_a invstd = TRAIN ? invstds[c] : (T_a)1 / T_M(sqrt)(S_get(running_var[c]) + eps);
   T_a total = 0, along = 0;
   for (hp_i64 i = 0; i < batch; ++i) {
     HP_GLOBAL const T* const g = grad + i * stride + c * plane;
@@ -263,7 +263,7 @@ HP_KERNEL(channels_backward)(HP_GLOBAL T* out, HP_GLOBAL W* grad_weight, HP_GLOB
 /* The same with the channels innermost; a group has a block of them. */
 HP_KERNEL(columns)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* invstds, HP_GLOBAL const T* in,
                    HP_GLOBAL const W* weight, HP_GLOBAL const W* bias, HP_GLOBAL S* running_mean,
-                   HP_GLOBAL S* running_var, hp_i64 rows, hp_i64 channels, double momentum, double eps) {
+                   HP_GLOBAL S* running_var, hp_i64 rows, hp_i64 channels, T_a momentum, T_a eps) {
   const hp_i64 first = hp_group * COLUMNS, width = channels - first < COLUMNS ? channels - first : COLUMNS;
 #if HP_LSIZE == 1
   T_a mean[COLUMNS] = {0}, square[COLUMNS] = {0}, factor[COLUMNS], level[COLUMNS], part[COLUMNS];
@@ -292,7 +292,7 @@ HP_KERNEL(columns)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* invstd
     const hp_i64 c = first + j;
     if (!TRAIN) mean[j] = S_get(running_mean[c]);
     const T_a var = TRAIN ? square[j] / (T_a)rows : S_get(running_var[c]);
-    const T_a invstd = (T_a)1 / T_M(sqrt)(var + (T_a)eps);
+    const T_a invstd = (T_a)1 / T_M(sqrt)(var + eps);
     if (TRAIN) KEEP_STATISTICS(c, mean[j], square[j], invstd, rows);
     factor[j] = weight ? invstd * W_get(weight[c]) : invstd;
     level[j] = bias ? W_get(bias[c]) : 0;
@@ -328,7 +328,7 @@ HP_KERNEL(columns)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* invstd
       mean = S_get(running_mean[c]);
     }
     const T_a var = TRAIN ? square / (T_a)rows : S_get(running_var[c]);
-    const T_a invstd = (T_a)1 / T_M(sqrt)(var + (T_a)eps);
+    const T_a invstd = (T_a)1 / T_M(sqrt)(var + eps);
     if (TRAIN) KEEP_STATISTICS(c, mean, square, invstd, rows);
     const T_a factor = weight ? invstd * W_get(weight[c]) : invstd, level = bias ? W_get(bias[c]) : 0;
     for (hp_i64 i = 0; i < rows; ++i) {
@@ -341,14 +341,14 @@ HP_KERNEL(columns)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* invstd
 HP_KERNEL(columns_backward)(HP_GLOBAL T* out, HP_GLOBAL W* grad_weight, HP_GLOBAL W* grad_bias, HP_GLOBAL const T* grad,
                             HP_GLOBAL const T* in, HP_GLOBAL const W* weight, HP_GLOBAL const S* running_mean,
                             HP_GLOBAL const S* running_var, HP_GLOBAL const T_a* means, HP_GLOBAL const T_a* invstds,
-                            hp_i64 rows, hp_i64 channels, double eps) {
+                            hp_i64 rows, hp_i64 channels, T_a eps) {
   const hp_i64 first = hp_group * COLUMNS, width = channels - first < COLUMNS ? channels - first : COLUMNS;
 #if HP_LSIZE == 1
   T_a mean[COLUMNS], invstd[COLUMNS], total[COLUMNS] = {0}, along[COLUMNS] = {0}, a[COLUMNS], b[COLUMNS];
   for (hp_i64 j = 0; j < width; ++j) {
     const hp_i64 c = first + j;
     mean[j] = TRAIN ? means[c] : S_get(running_mean[c]);
-    invstd[j] = TRAIN ? invstds[c] : (T_a)1 / T_M(sqrt)(S_get(running_var[c]) + (T_a)eps);
+    invstd[j] = TRAIN ? invstds[c] : (T_a)1 / T_M(sqrt)(S_get(running_var[c]) + eps);
   }
   for (hp_i64 at = 0; at < rows; at += BLOCK) {
     const hp_i64 end = at + BLOCK < rows ? at + BLOCK : rows;
@@ -386,7 +386,7 @@ HP_KERNEL(columns_backward)(HP_GLOBAL T* out, HP_GLOBAL W* grad_weight, HP_GLOBA
   HP_FOR_LOCAL(j, width) {
     const hp_i64 c = first + j;
     const T_a mean = TRAIN ? means[c] : S_get(running_mean[c]);
-    const T_a invstd = TRAIN ? invstds[c] : (T_a)1 / T_M(sqrt)(S_get(running_var[c]) + (T_a)eps);
+    const T_a invstd = TRAIN ? invstds[c] : (T_a)1 / T_M(sqrt)(S_get(running_var[c]) + eps);
     T_a total = 0, along = 0, a = 0, b = 0;
     for (hp_i64 i = 0; i < rows; ++i) {
       const T_a g = T_get(grad[i * channels + c]);
@@ -416,7 +416,7 @@ HP_KERNEL(columns_backward)(HP_GLOBAL T* out, HP_GLOBAL W* grad_weight, HP_GLOBA
 
 HP_KERNEL(groups)(HP_GLOBAL T* out, HP_GLOBAL S* means, HP_GLOBAL S* rstds, HP_GLOBAL const T* in,
                   HP_GLOBAL const W* weight, HP_GLOBAL const W* bias, hp_i64 total, hp_i64 groups, hp_i64 depth,
-                  hp_i64 plane, double eps, hp_i64 per_group) {
+                  hp_i64 plane, T_a eps, hp_i64 per_group) {
   SUM_BOX
   const hp_i64 n = depth * plane, end = (hp_group + 1) * per_group < total ? (hp_group + 1) * per_group : total;
   for (hp_i64 k = hp_group * per_group; k < end; ++k) {
@@ -425,7 +425,7 @@ HP_KERNEL(groups)(HP_GLOBAL T* out, HP_GLOBAL S* means, HP_GLOBAL S* rstds, HP_G
     mean /= (T_a)n;
     T_a square = run_squares(in + k * n, mean, n);
     TOGETHER(square);
-    const T_a rstd = (T_a)1 / T_M(sqrt)(square / (T_a)n + (T_a)eps);
+    const T_a rstd = (T_a)1 / T_M(sqrt)(square / (T_a)n + eps);
     if (hp_lid == 0) {
       means[k] = S_put(mean);
       rstds[k] = S_put(rstd);
