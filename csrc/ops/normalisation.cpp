@@ -12,15 +12,6 @@ constexpr int64_t kMaxParts = 128;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// A number in the dtype that sums of `dtype` are gathered in.
-void add_real(TemplateCall& call, DType dtype, double value) {
-  if (accumulator(dtype) == DType::kF64) {
-    call.real(value);
-  } else {
-    call.value(static_cast<float>(value));
-  }
-}
-
 DType first_defined(std::initializer_list<const View*> views, DType otherwise) {
   for (const View* view : views) {
     if (view->defined()) return view->dtype;
@@ -39,7 +30,7 @@ bool rows_forward(const Service& service, Device& device, const View& out, const
   if (!call.available()) return false;
   const int64_t rows = input.numel() / n, per_group = call.rows_per_group(n);
   call.arg(out).arg(statistics.mean).arg(statistics.rstd).arg(input).arg(weight).arg(bias).integer(rows).integer(n);
-  add_real(call, input.dtype, eps);
+  call.real(eps, input.dtype);
   call.integer(per_group).launch(service.op, divide_up(rows, per_group));
   return scope.done();
 }
@@ -132,8 +123,8 @@ bool batch_norm(const Service& service, Device& device, const View& out, const V
   } else {
     call.integer(batch).integer(elements / batch / channels).integer(elements / batch);
   }
-  add_real(call, input.dtype, norm.momentum);
-  add_real(call, input.dtype, norm.eps);
+  call.real(norm.momentum, input.dtype);
+  call.real(norm.eps, input.dtype);
   call.launch(service.op, innermost ? divide_up(channels, kColumns) : channels);
   return scope.done();
 }
@@ -166,7 +157,7 @@ bool batch_norm_backward(const Service& service, Device& device, const View& out
   } else {
     call.integer(batch).integer(elements / batch / channels).integer(elements / batch);
   }
-  add_real(call, input.dtype, norm.eps);
+  call.real(norm.eps, input.dtype);
   call.launch(service.op, innermost ? divide_up(channels, kColumns) : channels);
   return scope.done();
 }
@@ -187,7 +178,7 @@ bool group_norm(const Service& service, Device& device, const View& out, const V
   const int64_t per_group = call.rows_per_group(depth * shape.plane);
   call.arg(out).arg(mean).arg(rstd).arg(input).arg(weight).arg(bias).integer(total).integer(shape.groups);
   call.integer(depth).integer(shape.plane);
-  add_real(call, input.dtype, eps);
+  call.real(eps, input.dtype);
   call.integer(per_group).launch(service.op, divide_up(total, per_group));
   return scope.done();
 }

@@ -94,8 +94,10 @@ class Wrapper:
         self.name = str(function.func.name)
         self.symbol = function.func.name.unambiguous_name()
         self.kind = function.func.kind()
+        # Plain integers, but for operators that return symbolic ones.
+        self.symbolic = any("SymInt" in str(r.type) for r in function.func.returns)
         with native_function_manager(function):
-            signature = NativeSignature(function.func, prefix="wrap_", symint=False)
+            signature = NativeSignature(function.func, prefix="wrap_", symint=self.symbolic)
             self.arguments = signature.arguments()
             self.returns = signature.returns_type().cpp_type()
         tensors = {a.name for a in function.func.arguments.flat_non_out if a.type.is_tensor_like()}
@@ -277,7 +279,8 @@ class Wrapper:
             f'  static const Overload overload("{self.name}", "{self.op.name}"{portable});\n'
             f"  [[maybe_unused]] const hp::Kernel* kernel = overload.kernel();\n"
             f"{self.body()}"
-            f"  return at::native::call_fallback_fn<&cpu_tier, at::_ops::{self.symbol}>::call({names});\n"
+            f"  return at::native::call_fallback_fn{'_symint' if self.symbolic else ''}"
+            f"<&cpu_tier, at::_ops::{self.symbol}>::call({names});\n"
             f"}}\n"
         )
 
@@ -307,7 +310,7 @@ class Tables:
         for name, overload in op.aten.items():
             if name not in self.functions:
                 continue
-            group = self.groups.get(name)
+            group = None if overload.own_shape else self.groups.get(name)
             members = [self.functions[name]] if group is None else [group.functional, group.out, group.inplace]
             made += [Wrapper(op, f, group, overload) for f in members if f is not None]
         return made

@@ -105,7 +105,7 @@ HP_KERNEL(nll)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL const I* tar
 /* Parts of the loss, then as many of the weights. */
 HP_KERNEL(nll_total)(HP_GLOBAL T_a* parts, HP_GLOBAL const T* self, HP_GLOBAL const I* target,
                      HP_GLOBAL const T* weight, hp_i64 elements, hp_i64 classes, hp_i64 places, hp_i64 ignored,
-                     hp_i64 groups) {
+                     hp_i64 count) {
   T_a loss = 0, weights = 0;
   HP_FOR_ELEMENTS(i, elements) {
     const hp_i64 c = NLL_CHOSEN(i);
@@ -120,16 +120,16 @@ HP_KERNEL(nll_total)(HP_GLOBAL T_a* parts, HP_GLOBAL const T* self, HP_GLOBAL co
 #endif
   if (hp_lid == 0) {
     parts[hp_group] = loss;
-    parts[groups + hp_group] = weights;
+    parts[count + hp_group] = weights;
   }
 }
 
-HP_KERNEL(nll_finish)(HP_GLOBAL T* out, HP_GLOBAL T* total_weight, HP_GLOBAL const T_a* parts, hp_i64 groups,
+HP_KERNEL(nll_finish)(HP_GLOBAL T* out, HP_GLOBAL T* total_weight, HP_GLOBAL const T_a* parts, hp_i64 count,
                       hp_i64 mean) {
   T_a loss = 0, weights = 0;
-  HP_FOR_LOCAL(i, groups) {
+  HP_FOR_LOCAL(i, count) {
     loss += parts[i];
-    weights += parts[groups + i];
+    weights += parts[count + i];
   }
 #if HP_LSIZE > 1
   HP_LOCAL T_a box[HP_LSIZE];
@@ -147,7 +147,7 @@ HP_KERNEL(nll_backward)(HP_GLOBAL T* out, HP_GLOBAL const T* grad, HP_GLOBAL con
                         HP_GLOBAL const T* weight, HP_GLOBAL const T* total_weight, hp_i64 rows, hp_i64 classes,
                         hp_i64 ignored, hp_i64 per_group) {
   const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
-  const T_a factor = MEAN ? (T_a)1 / T_get(total_weight[0]) : (T_a)1;
+  const T_a used = MEAN ? T_get(total_weight[0]) : (T_a)1, factor = used == 0 ? (T_a)0 : (T_a)1 / used;
   for (hp_i64 i = hp_group * per_group; i < end; ++i) {
     const hp_i64 c = NLL_CHOSEN(i);
     const T_a w = NLL_WEIGHT(c);
@@ -167,7 +167,7 @@ HP_KERNEL(nll_planes_backward)(HP_GLOBAL T* out, HP_GLOBAL const T* grad, HP_GLO
                                HP_GLOBAL const T* weight, HP_GLOBAL const T* total_weight, hp_i64 planes,
                                hp_i64 classes, hp_i64 places, hp_i64 ignored, hp_i64 per_group) {
   const hp_i64 end = (hp_group + 1) * per_group < planes ? (hp_group + 1) * per_group : planes;
-  const T_a factor = MEAN ? (T_a)1 / T_get(total_weight[0]) : (T_a)1;
+  const T_a used = MEAN ? T_get(total_weight[0]) : (T_a)1, factor = used == 0 ? (T_a)0 : (T_a)1 / used;
   for (hp_i64 plane = hp_group * per_group; plane < end; ++plane) {
     const hp_i64 c = plane % classes, first = plane / classes * places;
     const T_a w = c == ignored ? (T_a)0 : (weight ? T_get(weight[c]) : (T_a)1) * -factor;

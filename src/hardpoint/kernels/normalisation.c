@@ -415,7 +415,7 @@ HP_KERNEL(columns_backward)(HP_GLOBAL T* out, HP_GLOBAL W* grad_weight, HP_GLOBA
 /* ---- groups of channels: `depth` channels of `plane` elements, all in one run. */
 
 HP_KERNEL(groups)(HP_GLOBAL T* out, HP_GLOBAL S* means, HP_GLOBAL S* rstds, HP_GLOBAL const T* in,
-                  HP_GLOBAL const W* weight, HP_GLOBAL const W* bias, hp_i64 total, hp_i64 groups, hp_i64 depth,
+                  HP_GLOBAL const W* weight, HP_GLOBAL const W* bias, hp_i64 total, hp_i64 sets, hp_i64 depth,
                   hp_i64 plane, T_a eps, hp_i64 per_group) {
   SUM_BOX
   const hp_i64 n = depth * plane, end = (hp_group + 1) * per_group < total ? (hp_group + 1) * per_group : total;
@@ -431,7 +431,7 @@ HP_KERNEL(groups)(HP_GLOBAL T* out, HP_GLOBAL S* means, HP_GLOBAL S* rstds, HP_G
       rstds[k] = S_put(rstd);
     }
     for (hp_i64 d = 0; d < depth; ++d) {
-      const hp_i64 c = k % groups * depth + d;
+      const hp_i64 c = k % sets * depth + d;
       const T_a factor = weight ? rstd * W_get(weight[c]) : rstd, level = bias ? W_get(bias[c]) : 0;
       HP_GLOBAL const T* const x = in + k * n + d * plane;
       HP_GLOBAL T* const y = out + k * n + d * plane;
@@ -444,7 +444,7 @@ HP_KERNEL(groups)(HP_GLOBAL T* out, HP_GLOBAL S* means, HP_GLOBAL S* rstds, HP_G
 /* `sums` gets two numbers for each channel of each batch: the sum of g (x - mean) rstd, and that of g. */
 HP_KERNEL(groups_backward)(HP_GLOBAL T* out, HP_GLOBAL T_a* sums, HP_GLOBAL const T* grad, HP_GLOBAL const T* in,
                            HP_GLOBAL const S* means, HP_GLOBAL const S* rstds, HP_GLOBAL const W* weight, hp_i64 total,
-                           hp_i64 groups, hp_i64 depth, hp_i64 plane, hp_i64 per_group) {
+                           hp_i64 sets, hp_i64 depth, hp_i64 plane, hp_i64 per_group) {
   SUM_BOX
   const hp_i64 n = depth * plane, end = (hp_group + 1) * per_group < total ? (hp_group + 1) * per_group : total;
   for (hp_i64 k = hp_group * per_group; k < end; ++k) {
@@ -460,7 +460,7 @@ HP_KERNEL(groups_backward)(HP_GLOBAL T* out, HP_GLOBAL T_a* sums, HP_GLOBAL cons
         sums[2 * (k * depth + d)] = along;
         sums[2 * (k * depth + d) + 1] = all;
       }
-      const T_a w = weight ? W_get(weight[k % groups * depth + d]) : (T_a)1;
+      const T_a w = weight ? W_get(weight[k % sets * depth + d]) : (T_a)1;
       level += all * w;
       slope += along * w;
     }
@@ -468,7 +468,7 @@ HP_KERNEL(groups_backward)(HP_GLOBAL T* out, HP_GLOBAL T_a* sums, HP_GLOBAL cons
     slope *= rstd / (T_a)n;
     if (!out) continue;
     for (hp_i64 d = 0; d < depth; ++d) {
-      const T_a w = weight ? W_get(weight[k % groups * depth + d]) : (T_a)1;
+      const T_a w = weight ? W_get(weight[k % sets * depth + d]) : (T_a)1;
       HP_GLOBAL const T* const g = grad + k * n + d * plane;
       HP_GLOBAL const T* const x = in + k * n + d * plane;
       HP_GLOBAL T* const dx = out + k * n + d * plane;

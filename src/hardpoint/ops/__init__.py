@@ -41,6 +41,8 @@ class Overload:
     #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
     chooser: str = ""
     iteration: Iteration | None = None
+    #: Of a custom operator: its function settles the output's shape itself, although torch has a structured kernel.
+    own_shape: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,19 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing", "softmax", "normalisation")
+FAMILIES = (
+    "pointwise",
+    "activation",
+    "special",
+    "reduction",
+    "matmul",
+    "creation",
+    "indexing",
+    "softmax",
+    "normalisation",
+    "loss",
+    "attention",
+)
 
 
 def family_ops(family: str) -> tuple[Op, ...]:
