@@ -40,6 +40,10 @@ class TemplateCall {
   TemplateCall& pointer(const void* address) { return pack(&address, sizeof(address), true); }
   TemplateCall& integer(int64_t value) { return pack(&value, sizeof(value), false); }
   TemplateCall& real(double value) { return pack(&value, sizeof(value), false); }
+  // A number in the type `T_a` of a dtype.
+  TemplateCall& real(double value, DType dtype) {
+    return accumulator(dtype) == DType::kF64 ? real(value) : this->value(static_cast<float>(value));
+  }
   // A struct that the kernel declares the same way, of integers and numbers only.
   template <class T>
   TemplateCall& value(const T& value) {
@@ -49,6 +53,8 @@ class TemplateCall {
   void launch(Operator& op, int64_t groups);
   // For kernels that share `elements` out by HP_FOR_ELEMENTS.
   void launch_elements(Operator& op, int64_t elements);
+  // What launch_elements gives to one group.
+  int64_t elements_per_group() const { return kernel_->elements_per_group; }
   // Rows that one group should take, so that it has enough to do: 1 where a group has many work-items.
   int64_t rows_per_group(int64_t row_elements) const;
 

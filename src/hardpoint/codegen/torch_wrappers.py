@@ -94,8 +94,10 @@ class Wrapper:
         self.name = str(function.func.name)
         self.symbol = function.func.name.unambiguous_name()
         self.kind = function.func.kind()
+        # Plain integers, but for operators that return symbolic ones.
+        self.symbolic = any("SymInt" in str(r.type) for r in function.func.returns)
         with native_function_manager(function):
-            signature = NativeSignature(function.func, prefix="wrap_", symint=False)
+            signature = NativeSignature(function.func, prefix="wrap_", symint=self.symbolic)
             self.arguments = signature.arguments()
             self.returns = signature.returns_type().cpp_type()
         tensors = {a.name for a in function.func.arguments.flat_non_out if a.type.is_tensor_like()}
@@ -172,7 +174,7 @@ class Wrapper:
         tensors = ", ".join(a.name for a in self.function.func.arguments.flat_all if a.type.is_tensor_like())
         if self.group is None:
             call = f"ops::{self.op.name}({', '.join(['overload', *given])})"
-            if self.kind is SchemaKind.functional:
+            if self.kind in (SchemaKind.functional, SchemaKind.mutable):
                 attempt = f"    if (auto made = {call}) return *std::move(made);\n"
             else:
                 names = [a.name for a in self.function.func.arguments.out] or ["self"]
@@ -278,7 +280,8 @@ class Wrapper:
             f'  static const Overload overload("{self.name}", "{self.op.name}"{portable});\n'
             f"  [[maybe_unused]] const hp::Kernel* kernel = overload.kernel();\n"
             f"{self.body()}"
-            f"  return at::native::call_fallback_fn<&next_tier, at::_ops::{self.symbol}>::call({names});\n"
+            f"  return at::native::call_fallback_fn{'_symint' if self.symbolic else ''}"
+            f"<&next_tier, at::_ops::{self.symbol}>::call({names});\n"
             f"}}\n"
         )
 
@@ -308,7 +311,7 @@ class Tables:
         for name, overload in op.aten.items():
             if name not in self.functions:
                 continue
-            group = self.groups.get(name)
+            group = None if overload.own_shape else self.groups.get(name)
             members = [self.functions[name]] if group is None else [group.functional, group.out, group.inplace]
             made += [Wrapper(op, f, group, overload) for f in members if f is not None]
         return made

@@ -43,6 +43,8 @@ class Overload:
     iteration: Iteration | None = None
     #: The adapter's function serves every call: torch has no kernel for the CPU that could follow.
     complete: bool = False
+    #: Of a custom operator: its function settles the output's shape itself, although torch has a structured kernel.
+    own_shape: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,20 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing", "recurrent")
+FAMILIES = (
+    "pointwise",
+    "activation",
+    "special",
+    "reduction",
+    "softmax",
+    "normalisation",
+    "loss",
+    "attention",
+    "matmul",
+    "recurrent",
+    "creation",
+    "indexing",
+)
 
 
 def family_ops(family: str) -> tuple[Op, ...]:

@@ -1,0 +1,107 @@
+#include "../../ops/attention.h"
+
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/where.h>
+
+#include <cmath>
+#include <limits>
+
+#include "../custom.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
+using Backward = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+bool fits(const Tensor& query, const Tensor& key, const Tensor& value) {
+  if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4 || !at::isFloatingType(query.scalar_type())) return false;
+  if (key.scalar_type() != query.scalar_type() || value.scalar_type() != query.scalar_type()) return false;
+  if (query.size(0) != key.size(0) || query.size(0) != value.size(0)) return false;
+  if (key.size(1) == 0 || key.size(1) != value.size(1) || query.size(1) % key.size(1) != 0) return false;
+  return query.size(3) == key.size(3) && key.size(2) == value.size(2) && query.numel() != 0 && key.numel() != 0 &&
+         value.numel() != 0 && std::max(query.size(3), value.size(3)) <= hp::ops::kMostAttentionElements;
+}
+
+// Which of torch's ways to take: ours, or the one through matrix products where it has to draw random numbers or to give
+// a gradient for the mask, and for all that we do not take.
+std::optional<int64_t> attention(const Overload& overload, const Tensor& query, const Tensor& key, const Tensor& value,
+                                 const OptionalTensor& mask, double dropout, bool /*causal*/,
+                                 std::optional<double> /*scale*/, bool grouped) {
+  const bool ours = fits(query, key, value) && dropout == 0 && (grouped || query.size(1) == key.size(1)) &&
+                    !(mask && mask->defined() && (mask->requires_grad() || mask->dim() > 4));
+  return static_cast<int64_t>(ours && overload.able() ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+}
+
+Tensor rows_contiguous(const Tensor& tensor) { return tensor.stride(-1) == 1 ? tensor : tensor.contiguous(); }
+
+// Tensors as the kernels take them, kept alive for the time of the call.
+struct Operands {
+  Operands(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask)
+      : query(rows_contiguous(query)), key(rows_contiguous(key)), value(rows_contiguous(value)) {
+    if (!mask.defined()) return;
+    Tensor additive = mask;
+    if (mask.scalar_type() == at::kBool) additive = at::where(mask, 0.0, -std::numeric_limits<double>::infinity());
+    this->mask = additive.to(query.scalar_type()).expand({query.size(0), query.size(1), query.size(2), key.size(2)});
+  }
+  hp::ops::Attention attention(bool causal, std::optional<double> scale) const {
+    const double usual = 1.0 / std::sqrt(static_cast<double>(query.size(3)));
+    return {view(query), view(key), view(value), view(mask), causal, scale.value_or(usual)};
+  }
+  Tensor query, key, value, mask;
+};
+
+std::optional<Forward> attention(const Overload& overload, const Tensor& query, const Tensor& key, const Tensor& value,
+                                 const OptionalTensor& mask, double dropout, bool causal, bool /*debug*/,
+                                 std::optional<double> scale) {
+  TORCH_CHECK(fits(query, key, value) && dropout == 0,
+              "this attention is for four dimensions of one floating-point dtype, up to ",
+              hp::ops::kMostAttentionElements, " elements a head, and no dropout");
+  const Operands operands(query, key, value, mask.value_or(Tensor()));
+  const int64_t batch = query.size(0), heads = query.size(1), queries = query.size(2);
+  const int index = query.device().index();
+  const at::ScalarType sums = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  // Heads beside each other, as what follows usually wants them.
+  const Tensor out = empty({batch, queries, heads, value.size(3)}, query.scalar_type(), index).transpose(1, 2);
+  const Tensor lse = empty({batch, heads, queries}, sums, index);
+  if (!hp::ops::attention(overload, device_holding(query), view(out), view(lse), operands.attention(causal, scale))) {
+    return std::nullopt;
+  }
+  return Forward(out, lse, Tensor(), Tensor(), queries, key.size(2), Tensor(), Tensor(), Tensor());
+}
+
+std::optional<Backward> attention_backward(const Overload& overload, const Tensor& grad, const Tensor& query,
+                                           const Tensor& key, const Tensor& value, const Tensor& mask,
+                                           std::array<bool, 4> wanted, const Tensor& out, const Tensor& lse,
+                                           const Tensor& /*cum_seq_q*/, const Tensor& /*cum_seq_k*/,
+                                           int64_t /*max_q*/, int64_t /*max_k*/, double dropout,
+                                           bool causal, const Tensor& /*philox_seed*/, const Tensor& /*philox_offset*/,
+                                           std::optional<double> scale) {
+  TORCH_CHECK(!wanted[3] && dropout == 0, "this attention has no gradient for the mask, and no dropout");
+  const Operands operands(query, key, value, mask);
+  const int index = query.device().index();
+  const auto made = [&](const Tensor& like) { return empty(like.sizes(), like.scalar_type(), index); };
+  const Tensor grad_query = made(query), grad_key = made(key), grad_value = made(value);
+  const Tensor g = rows_contiguous(grad), o = rows_contiguous(out);
+  if (!hp::ops::attention_backward(overload, device_holding(query), view(grad_query), view(grad_key), view(grad_value),
+                                   view(g), view(o), view(lse), operands.attention(causal, scale))) {
+    return std::nullopt;
+  }
+  return Backward(grad_query, grad_key, grad_value, Tensor());
+}
+
+int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
+               bool causal, std::optional<double> scale, bool grouped) {
+  return at::_fused_sdp_choice(query, key, value, mask, dropout, causal, scale, grouped);
+}
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &hp::torch_adapter::ops::choose)
+}  // namespace at::native
+
+#include "generated/attention.inc"

@@ -1,0 +1,116 @@
+/* Sums over contiguous runs of floating-point elements, for kernels whose type parameter is T. Where a group is one
+ * work-item (a CPU) they use explicit vectors, since compilers do not reorder sums by themselves; elsewhere the
+ * work-items of a group share the run, and HP_GROUP_SUM and HP_GROUP_MAX bring their parts together. */
+#if defined(T_IS_F16) || defined(T_IS_BF16)
+#define HP_T_IS_HALF 1
+#else
+#define HP_T_IS_HALF 0
+#endif
+
+/* Elements that are widened at a time, where they are narrower in memory than in computation. */
+#define HP_CHUNK 1024
+
+#if HP_LSIZE == 1
+#define HP_LANES ((int)(64 / sizeof(T_a)))
+typedef T_a hp_vector __attribute__((vector_size(64), aligned(sizeof(T_a)), may_alias));
+
+HP_FN hp_vector hp_splat(T_a x) { return x - (hp_vector){0}; }
+
+HP_FN T_a hp_fold_sum(hp_vector v) {
+  T_a part[64 / sizeof(T_a)];
+  for (int i = 0; i < HP_LANES; ++i) part[i] = v[i];
+  for (int width = HP_LANES / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) part[i] += part[i + width];
+  }
+  return part[0];
+}
+
+/* A run of T as T_a: in place, or widened into the buffer. */
+#if HP_T_IS_HALF
+HP_FN const T_a* hp_widen(const T* from, T_a* buffer, hp_i64 n) {
+  HP_VECTORISE
+  for (hp_i64 i = 0; i < n; ++i) buffer[i] = T_get(from[i]);
+  return buffer;
+}
+#else
+#define hp_widen(from, buffer, n) (from)
+#endif
+
+#define HP_AT(p, i) (*(const hp_vector*)((p) + (i)))
+
+/* The body of a sum of TERM over 0 .. n-1: VECTOR is the same for lanes from i on. */
+#define HP_SUM_BODY(n, VECTOR, TERM)                           \
+  hp_vector a = {0}, b = {0}, c = {0}, d = {0};                \
+  hp_i64 i = 0;                                                \
+  for (; i + 4 * HP_LANES <= (n); i += HP_LANES) {             \
+    a += VECTOR, i += HP_LANES;                                \
+    b += VECTOR, i += HP_LANES;                                \
+    c += VECTOR, i += HP_LANES;                                \
+    d += VECTOR;                                               \
+  }                                                            \
+  for (; i + HP_LANES <= (n); i += HP_LANES) a += VECTOR;      \
+  T_a total = hp_fold_sum((a + b) + (c + d));                  \
+  for (; i < (n); ++i) total += TERM;                          \
+  return total
+
+HP_FN T_a hp_sum(const T_a* p, hp_i64 n) { HP_SUM_BODY(n, HP_AT(p, i), p[i]); }
+
+HP_FN T_a hp_sum_products(const T_a* p, const T_a* q, hp_i64 n) {
+  HP_SUM_BODY(n, HP_AT(p, i) * HP_AT(q, i), p[i] * q[i]);
+}
+
+/* of (p - centre)^2 */
+HP_FN T_a hp_sum_squares(const T_a* p, T_a centre, hp_i64 n) {
+  const hp_vector m = hp_splat(centre);
+  HP_SUM_BODY(n, (HP_AT(p, i) - m) * (HP_AT(p, i) - m), (p[i] - centre) * (p[i] - centre));
+}
+
+/* of p * (q - centre) */
+HP_FN T_a hp_sum_centred(const T_a* p, const T_a* q, T_a centre, hp_i64 n) {
+  const hp_vector m = hp_splat(centre);
+  HP_SUM_BODY(n, HP_AT(p, i) * (HP_AT(q, i) - m), p[i] * (q[i] - centre));
+}
+
+/* b where a is not larger */
+HP_FN hp_vector hp_larger(hp_vector a, hp_vector b) {
+  const __typeof__(a > b) mask = a > b;
+  return (hp_vector)(((__typeof__(mask))a & mask) | ((__typeof__(mask))b & ~mask));
+}
+
+/* The largest, or `largest` if that is larger; NaN is passed over. */
+HP_FN T_a hp_max(const T_a* p, hp_i64 n, T_a largest) {
+  hp_vector a = hp_splat(largest), b = a;
+  hp_i64 i = 0;
+  for (; i + 2 * HP_LANES <= n; i += 2 * HP_LANES) {
+    const hp_vector x = HP_AT(p, i), y = HP_AT(p, i + HP_LANES);
+    a = hp_larger(x, a);
+    b = hp_larger(y, b);
+  }
+  a = hp_larger(b, a);
+  for (int k = 0; k < HP_LANES; ++k) largest = a[k] > largest ? a[k] : largest;
+  for (; i < n; ++i) largest = p[i] > largest ? p[i] : largest;
+  return largest;
+}
+#else
+
+/* The parts of all work-items together, in every one of them. `box` is an HP_LOCAL array of HP_LSIZE; `value` is both
+ * the work-item's part and the result. */
+#define HP_GROUP_COMBINE(box, value, COMBINED)            \
+  do {                                                    \
+    (box)[hp_lid] = (value);                              \
+    hp_barrier();                                         \
+    for (int step = 512; step > 0; step /= 2) {           \
+      if (step >= HP_LSIZE) continue;                     \
+      if (hp_lid < step && hp_lid + step < HP_LSIZE) {    \
+        const T_a x = (box)[hp_lid];                      \
+        const T_a y = (box)[hp_lid + step];               \
+        (box)[hp_lid] = (COMBINED);                       \
+      }                                                   \
+      hp_barrier();                                       \
+    }                                                     \
+    (value) = (box)[0];                                   \
+    hp_barrier();                                         \
+  } while (0)
+#define HP_GROUP_SUM(box, value) HP_GROUP_COMBINE(box, value, x + y)
+#define HP_GROUP_MAX(box, value) HP_GROUP_COMBINE(box, value, y > x ? y : x)
+#endif

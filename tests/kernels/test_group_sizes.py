@@ -1,0 +1,262 @@
+"""Kernels of the families where a group has many work-items, as on a GPU: here each is a thread of the host."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from hardpoint.kernels import portable
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+SIZE = 16
+
+#: Runs `groups` groups one after another, each by all threads.
+DRIVER = """
+struct work { void* const* args; hp_u64 groups; hp_i64 id; };
+static void* work_item(void* given) {
+  struct work* work = given;
+  hp_thread_id = work->id;
+  for (hp_u64 group = 0; group < work->groups; ++group) {
+    ENTRY(work->args, 0, group, group + 1);
+    pthread_barrier_wait(&hp_meeting);
+  }
+  return 0;
+}
+void drive(void* const* args, hp_u64 groups) {
+  pthread_t threads[HP_LSIZE];
+  struct work works[HP_LSIZE];
+  pthread_barrier_init(&hp_meeting, 0, HP_LSIZE);
+  for (int i = 0; i < HP_LSIZE; ++i) {
+    works[i] = (struct work){args, groups, i};
+    pthread_create(&threads[i], 0, work_item, &works[i]);
+  }
+  for (int i = 0; i < HP_LSIZE; ++i) pthread_join(threads[i], 0);
+  pthread_barrier_destroy(&hp_meeting);
+}
+"""
+
+
+class Kernel:
+    """One kernel, compiled for groups of SIZE threads."""
+
+    def __init__(self, folder: Path, name: str, description: str) -> None:
+        made = portable.generate(name, description, "c", SIZE)
+        assert made is not None
+        text, entry, self.elements = made
+        for old, new in (
+            ("#define HP_LOCAL\n", "#define HP_LOCAL static\n"),
+            ("#define hp_lid ((hp_i64)0)\n", "static __thread hp_i64 hp_thread_id;\n#define hp_lid hp_thread_id\n"),
+            (
+                "#define hp_barrier() ((void)0)\n",
+                "static pthread_barrier_t hp_meeting;\n#define hp_barrier() pthread_barrier_wait(&hp_meeting)\n",
+            ),
+        ):
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        source = folder / "kernel.c"
+        source.write_text("#include <pthread.h>\n" + text + DRIVER.replace("ENTRY", entry))
+        library = folder / "kernel.so"
+        command = ["gcc", "-std=gnu11", "-O1", "-w", "-fPIC", "-shared", "-pthread", str(source), "-o", str(library), "-lm"]
+        subprocess.run(command, check=True, timeout=120)
+        self.drive = ctypes.CDLL(str(library)).drive
+
+    def __call__(self, groups: int, *args: Any) -> None:
+        """Tensors are passed by address, integers as such, lists as structs of integers, numbers as floats."""
+        held: list[Any] = []
+        for arg in args:
+            if arg is None or isinstance(arg, torch.Tensor):
+                held.append(ctypes.c_void_p(None if arg is None else arg.data_ptr()))
+            elif isinstance(arg, list):
+                held.append((ctypes.c_int64 * len(arg))(*arg))
+            else:
+                held.append(ctypes.c_float(arg) if isinstance(arg, float) else ctypes.c_int64(arg))
+        addresses = (ctypes.c_void_p * len(held))(*(ctypes.addressof(h) for h in held))
+        self.drive(addresses, ctypes.c_uint64(groups))
+
+    def groups(self, elements: int) -> int:
+        return -(-elements // self.elements)
+
+
+def close(a: torch.Tensor, b: torch.Tensor) -> None:
+    torch.testing.assert_close(a, b.to(a.dtype), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("log", [0, 1, 2])
+@pytest.mark.parametrize("n", [1, 5, 50, 333])
+def test_softmax_rows(tmp_path: Path, log: int, n: int) -> None:
+    x = torch.randn(7, n)
+    out = torch.full((7,) if log == 2 else (7, n), 99.0)
+    Kernel(tmp_path, "softmax:rows", f"T=f32 R=f32 LOG={log}")(7, out, x, 7, n, 1)
+    close(out, [torch.softmax, torch.log_softmax, torch.logsumexp][log](x, -1))
+
+
+@pytest.mark.parametrize("log", [0, 1])
+def test_softmax_backward(tmp_path: Path, log: int) -> None:
+    x = torch.randn(5, 77, requires_grad=True)
+    y, g = [torch.softmax, torch.log_softmax][log](x, -1), torch.randn(5, 77)
+    out = torch.empty(5, 77)
+    Kernel(tmp_path, "softmax:rows_backward", f"T=f32 R=f32 LOG={log}")(5, out, g, y.detach(), 5, 77, 1)
+    close(out, torch.autograd.grad(y, x, g)[0])
+
+
+def test_softmax_columns(tmp_path: Path) -> None:
+    x, g, out = torch.randn(3, 9, 70, requires_grad=True), torch.randn(3, 9, 70), torch.empty(3, 9, 70)
+    y = torch.softmax(x, 1)
+    Kernel(tmp_path, "softmax:columns", "T=f32 R=f32 LOG=0")(6, out, x.detach(), 9, 70, 2)
+    close(out, y.detach())
+    Kernel(tmp_path, "softmax:columns_backward", "T=f32 R=f32 LOG=0")(6, out, g, y.detach(), 9, 70, 2)
+    close(out, torch.autograd.grad(y, x, g)[0])
+
+
+@pytest.mark.parametrize("n", [3, 50, 200])
+def test_layer_norm(tmp_path: Path, n: int) -> None:
+    x, w, b, g = (torch.randn(s) for s in ((11, n), (n,), (n,), (11, n)))
+    y, m, r = torch.native_layer_norm(x, [n], w, b, 1e-5)
+    out, mean, rstd = torch.empty(11, n), torch.empty(11), torch.empty(11)
+    forward = Kernel(tmp_path, "normalisation:rows", "T=f32 W=f32 RMS=0 HAS_WEIGHT=1 HAS_BIAS=1")
+    forward(11, out, mean, rstd, x, w, b, 11, n, 1e-5, 1)
+    close(out, y)
+    close(rstd, r.flatten())
+    (tmp_path / "b").mkdir()
+    back = Kernel(tmp_path / "b", "normalisation:rows_backward", "T=f32 W=f32 RMS=0 HAS_WEIGHT=1 WANTED=1 PARTS=1")
+    parts, dw, db = torch.empty(3, 2, n), torch.empty(n), torch.empty(n)
+    back(3, out, parts, g, x, mean, rstd, w, 11, n, 4)
+    (tmp_path / "p").mkdir()
+    Kernel(tmp_path / "p", "normalisation:parts", "T=f32 W=f32")(-(-n // 64), dw, db, parts, 3, n)
+    for ours, right in zip((out, dw, db), torch.ops.aten.native_layer_norm_backward(g, x, [n], m, r, w, b, [True] * 3)):
+        close(ours, right)
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 33), (40, 70)])
+def test_batch_norm(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    c = shape[1]
+    x, g, w, b = torch.randn(shape), torch.randn(shape), torch.randn(c), torch.randn(c)
+    running = [torch.randn(c), torch.rand(c)]
+    right = [r.clone() for r in running]
+    y, m, r = torch.native_batch_norm(x, w, b, *right, True, 0.1, 1e-5)
+    out, mean, invstd, dw, db = torch.empty(shape), *(torch.empty(c) for _ in range(4))
+    columns = len(shape) == 2
+    name, groups = ("columns", 2) if columns else ("channels", c)
+    layout = (40, 70) if columns else (4, 33, 165)
+    forward = Kernel(tmp_path, f"normalisation:{name}", "T=f32 W=f32 S=f32 TRAIN=1")
+    forward(groups, out, mean, invstd, x, w, b, *running, *layout, 0.1, 1e-5)
+    for ours, wanted in zip((out, mean, invstd, *running), (y, m, r, *right), strict=True):
+        close(ours, wanted)
+    (tmp_path / "b").mkdir()
+    back = Kernel(tmp_path / "b", f"normalisation:{name}_backward", "T=f32 W=f32 S=f32 TRAIN=1")
+    back(groups, out, dw, db, g, x, w, *running, mean, invstd, *layout, 1e-5)
+    wanted = torch.ops.aten.native_batch_norm_backward(g, x, w, *right, m, r, True, 1e-5, [True] * 3)
+    for ours, right_one in zip((out, dw, db), wanted, strict=True):
+        close(ours, right_one)
+
+
+def test_group_norm(tmp_path: Path) -> None:
+    x, g, w, b = torch.randn(3, 6, 21), torch.randn(3, 6, 21), torch.randn(6), torch.randn(6)
+    y, m, r = torch.ops.aten.native_group_norm(x, w, b, 3, 6, 21, 2, 1e-5)
+    out, mean, rstd = torch.empty_like(x), torch.empty(3, 2), torch.empty(3, 2)
+    forward = Kernel(tmp_path, "normalisation:groups", "T=f32 W=f32 S=f32")
+    forward(6, out, mean, rstd, x, w, b, 6, 2, 3, 21, 1e-5, 1)
+    close(out, y)
+    (tmp_path / "b").mkdir()
+    sums, dw, db = torch.empty(3, 6, 2), torch.empty(6), torch.empty(6)
+    back = Kernel(tmp_path / "b", "normalisation:groups_backward", "T=f32 W=f32 S=f32")
+    back(6, out, sums, g, x, mean, rstd, w, 6, 2, 3, 21, 1)
+    (tmp_path / "p").mkdir()
+    Kernel(tmp_path / "p", "normalisation:groups_parameters", "T=f32 W=f32")(1, dw, db, sums, 3, 6)
+    wanted = torch.ops.aten.native_group_norm_backward(g, x, m, r, w, 3, 6, 21, 2, [True] * 3)
+    for ours, right in zip((out, dw, db), wanted, strict=True):
+        close(ours, right)
+
+
+def test_losses(tmp_path: Path) -> None:
+    x, t = torch.randn(1000), torch.randn(1000)
+    total = Kernel(tmp_path, "loss:total", "T=f32 KIND=1 WEIGHTED=0")
+    parts, out = torch.empty(total.groups(1000)), torch.empty(())
+    total(parts.numel(), parts, x, t, None, 1000, 0.7)
+    (tmp_path / "f").mkdir()
+    Kernel(tmp_path / "f", "loss:finish", "T=f32")(1, out, parts, parts.numel(), 1 / 1000)
+    close(out, F.smooth_l1_loss(x, t, beta=0.7))
+
+    logs, labels, weight = torch.randn(90, 7).log_softmax(1), torch.randint(7, (90,)), torch.rand(7)
+    labels[::9] = 2
+    (tmp_path / "n").mkdir()
+    nll = Kernel(tmp_path / "n", "loss:nll_total", "T=f32 I=i64")
+    parts, used = torch.empty(2, nll.groups(90)), torch.empty(())
+    nll(parts.shape[1], parts, logs, labels, weight, 90, 7, 1, 2, parts.shape[1])
+    (tmp_path / "m").mkdir()
+    Kernel(tmp_path / "m", "loss:nll_finish", "T=f32 I=i64")(1, out, used, parts, parts.shape[1], 1)
+    right = torch.ops.aten.nll_loss_forward(logs, labels, weight, 1, 2)
+    close(out, right[0])
+    close(used, right[1])
+    (tmp_path / "b").mkdir()
+    back = Kernel(tmp_path / "b", "loss:nll_backward", "T=f32 I=i64 REDUCED=1 MEAN=1")
+    gradient, one = torch.empty(90, 7), torch.tensor(0.3)
+    back(90, gradient, one, labels, weight, used, 90, 7, 2, 1)
+    close(gradient, torch.ops.aten.nll_loss_backward(one, logs, labels, weight, 1, 2, used))
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("masked", [0, 1])
+def test_attention(tmp_path: Path, causal: int, masked: int) -> None:
+    batch, heads, key_heads, queries, keys, dim, value_dim = 2, 4, 2, 13, 37, 20, 24
+    q, k, v = (
+        torch.randn(batch, h, n, d, requires_grad=True)
+        for h, n, d in ((heads, queries, dim), (key_heads, keys, dim), (key_heads, keys, value_dim))
+    )
+    mask = torch.randn(queries, keys)
+    mask[3] = float("-inf")
+    allowed = torch.ones(queries, keys, dtype=torch.bool).tril() if causal else torch.ones(queries, keys, dtype=torch.bool)
+    bias = torch.where(allowed, mask if masked else torch.zeros(()), float("-inf"))
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        y = F.scaled_dot_product_attention(q, k, v, bias, scale=0.3, enable_gqa=True)
+    g = torch.randn_like(y)
+    wanted = torch.autograd.grad(y, (q, k, v), g)
+    q, k, v = q.detach(), k.detach(), v.detach()
+    strides = [s for t in (q, k, v, y) for s in t.contiguous().stride()[:3]]
+    shape = [heads, key_heads, queries, keys, dim, value_dim, causal, *strides, 0, 0, keys, 1]
+    out, lse = torch.empty(y.shape), torch.empty(batch, heads, queries)
+    forward = Kernel(tmp_path, "attention:forward", f"T=f32 MASKED={masked}")
+    forward(batch * heads * queries, out, lse, q, k, v, mask, shape, 0.3)
+    close(out, y.detach())
+    delta = torch.empty(batch, heads, queries)
+    both = [*g.stride()[:3], *out.stride()[:3], *k.stride()[:3], *v.stride()[:3]]
+    (tmp_path / "d").mkdir()
+    rows = batch * heads * queries
+    kernel = Kernel(tmp_path / "d", "attention:delta", "T=f32")
+    kernel(kernel.groups(rows), delta, g, out, shape, both, rows)
+    ours = [torch.empty_like(t) for t in (q, k, v)]
+    given = (g, q, k, v, mask, lse, delta, shape, both, 0.3)
+    (tmp_path / "q").mkdir()
+    Kernel(tmp_path / "q", "attention:backward_queries", f"T=f32 MASKED={masked}")(rows, ours[0], *given)
+    (tmp_path / "k").mkdir()
+    Kernel(tmp_path / "k", "attention:backward_keys", f"T=f32 MASKED={masked}")(
+        batch * key_heads * keys, *ours[1:], *given
+    )
+    for a, b in zip(ours, wanted, strict=True):
+        close(a, b)
+
+
+KERNELS = {
+    "softmax:rows": "T=bf16 R=f32 LOG=1",
+    "normalisation:rows_backward": "T=f16 W=f32 RMS=1 HAS_WEIGHT=1 WANTED=1 PARTS=1",
+    "loss:total": "T=bf16 KIND=3 WEIGHTED=1",
+    "attention:forward": "T=f16 MASKED=1",
+}
+
+
+@pytest.mark.parametrize("dialect", ["opencl", "cuda"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_other_dialects(name: str, dialect: str) -> None:
+    made = portable.generate(name, KERNELS[name], dialect, 128)
+    assert made is not None
+    text, entry, _ = made
+    assert f"void {entry}(" in text if dialect == "opencl" else f"{entry}(" in text
+    assert "vector_size" not in text.split("#if HP_LSIZE == 1")[0]
