@@ -12,7 +12,6 @@
 #include "../core/service.h"
 #include "kernel_call.h"
 #include "pointwise.h"
-#include "reduction.h"
 
 // torch 2.12 and older pass dimension names through the structured interface.
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
