@@ -121,4 +121,20 @@ bool trace(const Service& service, Device& device, const View& out, const View& 
   return rule.reduce(service, device, out, diagonal, accumulator(out.dtype), 1, false) && scope.done();
 }
 
+bool equal(const Service& service, Device& device, const View& out, const View& self, const View& other) {
+  static TemplateKernels kernels("equal:groups", {"T"});
+  static Rule& rule = *new Rule("all");
+  if (call_vendor(service, device, {output(out), input(self), input(other)})) return true;
+  if (!service.has_compiler || !self.defined() || is_complex(self.dtype)) return false;
+  PortableScope scope(service);
+  TemplateCall call(kernels, device, {self.dtype});
+  if (!call.available()) return false;
+  constexpr int64_t kPerGroup = 16384;
+  const int64_t elements = self.numel(), groups = (elements + kPerGroup - 1) / kPerGroup, step = 1;
+  const Scratch flags(device, groups);
+  call.pointer(flags.get()).arg(self).arg(other).integer(elements).integer(kPerGroup).launch(service.op, groups);
+  const View each{flags.get(), DType::kBool, 1, &groups, &step};
+  return rule.reduce(service, device, out, each, DType::kU8, 1, false) && scope.done();
+}
+
 }  // namespace hp::ops

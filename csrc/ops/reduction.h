@@ -20,4 +20,7 @@ bool aminmax(const Service& service, Device& device, const View& smallest, const
 // self is a matrix, out has no dimensions.
 bool trace(const Service& service, Device& device, const View& out, const View& self);
 
+// self and other are contiguous and alike; out has no dimensions, and the dtype bool.
+bool equal(const Service& service, Device& device, const View& out, const View& self, const View& other);
+
 }  // namespace hp::ops

@@ -132,6 +132,15 @@ OptionalTensor trace(const Overload& overload, const Tensor& self) {
   return out;
 }
 
+std::optional<bool> equal(const Overload& overload, const Tensor& self, const Tensor& other) {
+  if (self.scalar_type() != other.scalar_type() || self.device() != other.device()) return {};  // torch's own error
+  if (self.sizes() != other.sizes()) return false;
+  if (self.numel() == 0) return true;
+  const Tensor out = empty({}, at::kBool, self.device().index()), a = self.contiguous(), b = other.contiguous();
+  if (!hp::ops::equal(overload, device_holding(self), view(out), view(a), view(b))) return {};
+  return out.item<bool>();
+}
+
 }  // namespace
 }  // namespace hp::torch_adapter::ops
 

@@ -160,7 +160,8 @@ class Wrapper:
             else:
                 names = [a.name for a in self.function.func.arguments.out] or ["self"]
                 result = names[0] if len(names) == 1 else f"{self.returns}({', '.join(names)})"
-                attempt = f"    if ({call}) return {result};\n"
+                back = "return;" if self.returns == "void" else f"return {result};"
+                attempt = f"    if ({call}) {back}\n"
             setup = ""
         else:
             setup, _, _, result = self.shape_rule()

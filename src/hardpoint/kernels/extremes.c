@@ -17,7 +17,7 @@
 #define BETTER(x, y) (BEYOND(x, y) || ((x) != (x) && (y) == (y)))
 #define SAME(x, y) ((x) == (y) || ((x) != (x) && (y) != (y)))
 
-HP_KERNEL(rows)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self, hp_i64 last, reduce_geometry g,
+HP_KERNEL(rows)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self, hp_i64 final, reduce_geometry g,
                 hp_i64 per_group) {
 #if !REDUCE_HOST
   HP_LOCAL A shared[HP_LSIZE];
@@ -29,8 +29,8 @@ HP_KERNEL(rows)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T
     const hp_i64 output = task / g.parts, begin = task % g.parts * g.part;
     const hp_i64 end = begin + g.part < g.count ? begin + g.part : g.count;
     HP_GLOBAL const T* const base = self + reduce_input(g, output);
-    HP_GLOBAL T* const value = values + (last ? reduce_output(g, output) : 0);
-    HP_GLOBAL hp_i64* const place = places + (last ? reduce_output(g, output) : task);
+    HP_GLOBAL T* const value = values + (final ? reduce_output(g, output) : 0);
+    HP_GLOBAL hp_i64* const place = places + (final ? reduce_output(g, output) : task);
 #if REDUCE_HOST
     /* Block by block the extreme, in vectors; its place only where it is better than all before. */
     A best = reduce_load(base[begin * g.reduced_stride[0]], 0);
@@ -49,7 +49,7 @@ HP_KERNEL(rows)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T
     REDUCE_RUNS(base, begin, end, 0, 2048, LOOK);
 #undef LOOK
     *place = at;
-    if (VALUES && last) *value = base[at * g.reduced_stride[0]];
+    if (VALUES && final) *value = base[at * g.reduced_stride[0]];
 #else
     /* Work-items without an element repeat the first one. */
     hp_i64 at = begin + hp_lid < end ? begin + hp_lid : begin;
@@ -76,14 +76,14 @@ HP_KERNEL(rows)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T
     }
     if (hp_lid == 0) {
       *place = shared_place[0];
-      if (VALUES && last) *value = base[shared_place[0] * g.reduced_stride[0]];
+      if (VALUES && final) *value = base[shared_place[0] * g.reduced_stride[0]];
     }
     hp_barrier();
 #endif
   }
 }
 
-HP_KERNEL(columns)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self, hp_i64 last,
+HP_KERNEL(columns)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self, hp_i64 final,
                    reduce_geometry g, hp_i64 per_group) {
   const hp_i64 width = g.kept_size[0], strips = (width + REDUCE_COLUMNS - 1) / REDUCE_COLUMNS;
   const hp_i64 tasks = g.outputs / width * strips * g.parts, step = INNER ? 1 : g.kept_stride[0];
@@ -94,7 +94,7 @@ HP_KERNEL(columns)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL cons
     const hp_i64 first = strip % strips * REDUCE_COLUMNS, output = strip / strips * width + first;
     const hp_i64 n = width - first < REDUCE_COLUMNS ? width - first : REDUCE_COLUMNS;
     const hp_i64 begin = part * g.part, end = begin + g.part < g.count ? begin + g.part : g.count;
-    const hp_i64 to = last ? reduce_output(g, output) : part * g.outputs + output, to_step = last ? g.out_stride[0] : 1;
+    const hp_i64 to = final ? reduce_output(g, output) : part * g.outputs + output, to_step = final ? g.out_stride[0] : 1;
     HP_GLOBAL const T* const base = self + reduce_input(g, output);
 #if REDUCE_HOST
     /* Places count from the part's begin, as narrow as the elements: one vector holds as many of both. */
@@ -123,7 +123,7 @@ HP_KERNEL(columns)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL cons
     }
     for (hp_i64 j = 0; j < n; ++j) {
       places[to + j * to_step] = begin + at[j];
-      if (VALUES && last) values[to + j * to_step] = base[(begin + at[j]) * down + j * step];
+      if (VALUES && final) values[to + j * to_step] = base[(begin + at[j]) * down + j * step];
     }
 #else
     HP_FOR_LOCAL(j, n) {
@@ -137,7 +137,7 @@ HP_KERNEL(columns)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL cons
         }
       }
       places[to + j * to_step] = at;
-      if (VALUES && last) values[to + j * to_step] = base[at * down + j * step];
+      if (VALUES && final) values[to + j * to_step] = base[at * down + j * step];
     }
 #endif
   }

@@ -24,38 +24,39 @@
   } while (0)
 
 #if REDUCE_HOST
+/* The sum of squares around the mean. `mean` is a rounded one: what it is off by is in the sum of what is left. */
+HP_FN A moments_lanes(reduce_vector v) {
+  A lanes[REDUCE_LANES];
+  *(reduce_unaligned*)lanes = v;
+  for (int w = REDUCE_LANES / 2; w > 0; w /= 2)
+    for (int l = 0; l < w; ++l) lanes[l] += lanes[l + w];
+  return lanes[0];
+}
 HP_FN A moments_squares(const A* x, hp_i64 n, A mean) {
   enum { L = REDUCE_LANES };
   const reduce_vector centre = (reduce_vector){0} + mean;
   reduce_vector a = {0}, b = {0}, c = {0}, d = {0};
-  A lanes[L], sum;
   hp_i64 j = 0;
-  for (; j + 4 * L <= n; j += 4 * L) {
-    const reduce_vector p = *(const reduce_unaligned*)(x + j) - centre,
-                        q = *(const reduce_unaligned*)(x + j + L) - centre,
-                        r = *(const reduce_unaligned*)(x + j + 2 * L) - centre,
-                        s = *(const reduce_unaligned*)(x + j + 3 * L) - centre;
+  for (; j + 2 * L <= n; j += 2 * L) {
+    const reduce_vector p = *(const reduce_unaligned*)(x + j) - centre;
+    const reduce_vector q = *(const reduce_unaligned*)(x + j + L) - centre;
     a += p * p;
     b += q * q;
-    c += r * r;
-    d += s * s;
+    c += p;
+    d += q;
   }
-  for (; j + L <= n; j += L) {
-    const reduce_vector p = *(const reduce_unaligned*)(x + j) - centre;
-    a += p * p;
+  A squares = moments_lanes(a + b), rest = moments_lanes(c + d);
+  for (; j < n; ++j) {
+    squares += (x[j] - mean) * (x[j] - mean);
+    rest += x[j] - mean;
   }
-  *(reduce_unaligned*)lanes = (a + b) + (c + d);
-  for (int w = L / 2; w > 0; w /= 2)
-    for (int l = 0; l < w; ++l) lanes[l] += lanes[l + w];
-  sum = lanes[0];
-  for (; j < n; ++j) sum += (x[j] - mean) * (x[j] - mean);
-  return sum;
+  return squares - rest * rest / (A)n;
 }
 #endif
 
-/* Without `last`, a part's mean and sum of squares go to `means` and `sums`. */
+/* Unless `final`, a part's mean and sum of squares go to `means` and `sums`. */
 HP_KERNEL(rows)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means, HP_GLOBAL A* sums,
-                HP_GLOBAL const T* self, hp_i64 last, reduce_geometry g, hp_i64 per_group) {
+                HP_GLOBAL const T* self, hp_i64 final, reduce_geometry g, hp_i64 per_group) {
 #if !REDUCE_HOST
   HP_LOCAL A shared[HP_LSIZE];
 #endif
@@ -100,7 +101,7 @@ HP_KERNEL(rows)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means, HP
     }
 #endif
     if (hp_lid == 0) {
-      if (last) {
+      if (final) {
         STORE_MOMENTS(reduce_output(g, output), mean, squares);
       } else {
         means[task] = mean;
@@ -111,7 +112,7 @@ HP_KERNEL(rows)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means, HP
 }
 
 HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means, HP_GLOBAL A* sums,
-                   HP_GLOBAL const T* self, hp_i64 last, reduce_geometry g, hp_i64 per_group) {
+                   HP_GLOBAL const T* self, hp_i64 final, reduce_geometry g, hp_i64 per_group) {
   const hp_i64 width = g.kept_size[0], strips = (width + REDUCE_COLUMNS - 1) / REDUCE_COLUMNS;
   const hp_i64 tasks = g.outputs / width * strips * g.parts, step = INNER ? 1 : g.kept_stride[0];
   const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
@@ -123,14 +124,14 @@ HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means,
     HP_GLOBAL const T* const base = self + reduce_input(g, output);
     const hp_i64 partial = part * g.outputs + output;
 #if REDUCE_HOST
-    A mean[REDUCE_COLUMNS], squares[REDUCE_COLUMNS], own[REDUCE_COLUMNS], rest[REDUCE_COLUMNS];
+    A mean[REDUCE_COLUMNS], squares[REDUCE_COLUMNS], own[REDUCE_COLUMNS], rest[REDUCE_COLUMNS], off[REDUCE_COLUMNS];
     for (hp_i64 j = 0; j < n; ++j) mean[j] = squares[j] = 0;
     /* A few rows at a time: they stay in the cache for the second look at them. */
     for (hp_i64 i = begin; i < end; i += 16) {
       const hp_i64 rows = end - i < 16 ? end - i : 16;
       hp_i64 down[16];
       for (hp_i64 r = 0; r < rows; ++r) down[r] = reduce_element(g, i + r);
-      for (hp_i64 j = 0; j < n; ++j) own[j] = rest[j] = 0;
+      for (hp_i64 j = 0; j < n; ++j) own[j] = rest[j] = off[j] = 0;
       for (hp_i64 r = 0; r < rows; ++r) {
         const T* const row = base + down[r];
         HP_VECTORISE
@@ -144,19 +145,20 @@ HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means,
         for (hp_i64 j = 0; j < n; ++j) {
           const A delta = reduce_load(row[j * step], 0) - own[j];
           rest[j] += delta * delta;
+          off[j] += delta;
         }
       }
       const A before = (A)(i - begin), share = (A)rows / (A)(i - begin + rows), factor = before * share;
       for (hp_i64 j = 0; j < n; ++j) {
         const A delta = own[j] - mean[j];
-        squares[j] += rest[j] + (i == begin ? 0 : delta * delta * factor);
+        squares[j] += rest[j] - off[j] * off[j] * scale + (i == begin ? 0 : delta * delta * factor);
         mean[j] += delta * share;
       }
     }
     if (g.count == 0)
       for (hp_i64 j = 0; j < n; ++j) mean[j] = mean[j] / (A)0;
     for (hp_i64 j = 0; j < n; ++j) {
-      if (last) {
+      if (final) {
         STORE_MOMENTS(reduce_output(g, output) + j * g.out_stride[0], mean[j], squares[j]);
       } else {
         means[partial + j] = mean[j];
@@ -172,7 +174,7 @@ HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means,
         squares += delta * (x - mean);
       }
       if (g.count == 0) mean = mean / (A)0;
-      if (last) {
+      if (final) {
         STORE_MOMENTS(reduce_output(g, output) + j * g.out_stride[0], mean, squares);
       } else {
         means[partial + j] = mean;

@@ -80,7 +80,19 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "extremes", "moments", "matmul", "creation", "indexing")
+FAMILIES = (
+    "pointwise",
+    "activation",
+    "special",
+    "reduction",
+    "extremes",
+    "moments",
+    "scan",
+    "sort",
+    "matmul",
+    "creation",
+    "indexing",
+)
 
 
 def family_ops(family: str) -> tuple[Op, ...]:

@@ -50,5 +50,6 @@ OPS = (
         {"aminmax": Overload(), "_aminmax": Overload(), "_aminmax.dim": Overload()},
         attributes=("dims", "keepdim"),
     ),
+    Op("equal", "custom", ("self", "other"), "out = whether all elements are equal", {"equal": Overload()}),
     Op("trace", "custom", ("self",), "the sum of a matrix's diagonal", {"trace": Overload()}),
 )
