@@ -13,7 +13,6 @@
 #include "decomposition.h"
 #include "kernel_call.h"
 #include "pointwise.h"
-#include "reduction.h"
 
 // torch 2.12 and older pass dimension names through the structured interface.
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13

@@ -149,24 +149,7 @@ class Wrapper:
     @property
     def has_portable(self) -> bool:
         """Whether the tables have an expression for a portable kernel."""
-        return self.op.kind == "reduction" or (
-            self.op.kind == "pointwise" and bool(self.op.expression or self.op.variants)
-        )
-
-    def reduction(self) -> str:
-        """The same for a reduction: the shape rule, then the portable kernel."""
-        setup, _, output, result = self.shape_rule()
-        names = {a.name: a for a in self.function.func.arguments.flat_non_out}
-        dims = "at::OptionalIntArrayRef()"
-        if "dim" in names:
-            dims = "at::IntArrayRef(&dim, 1)" if str(names["dim"].type) == "int" else "dim"
-        keepdim = "keepdim" if "keepdim" in names else "false"
-        return (
-            f"  if (overload.portable != nullptr) {{\n{setup}"
-            f"    if (portable_reduction(overload.op, *overload.portable, {output}, self, {dims}, {keepdim})) "
-            f"{result}\n"
-            f"  }}\n"
-        )
+        return self.op.kind == "pointwise" and bool(self.op.expression or self.op.variants)
 
     def custom(self) -> str:
         """The same for an operator that the adapter has a function for."""
@@ -179,7 +162,8 @@ class Wrapper:
             else:
                 names = [a.name for a in self.function.func.arguments.out] or ["self"]
                 result = names[0] if len(names) == 1 else f"{self.returns}({', '.join(names)})"
-                attempt = f"    if ({call}) return {result};\n"
+                back = "return;" if self.returns == "void" else f"return {result};"
+                attempt = f"    if ({call}) {back}\n"
             setup = ""
         else:
             setup, _, _, result = self.shape_rule()
@@ -194,8 +178,6 @@ class Wrapper:
         """The tries to run on the device; what follows them is the CPU tier."""
         if self.op.kind == "custom":
             return self.custom()
-        if self.op.kind == "reduction":
-            return self.reduction()
         if self.op.kind == "fill":
             return f"  if (kernel != nullptr && fill(overload, *kernel, self{self.attributes})) return self;\n"
         setup, iterator, output, result = self.shape_rule()

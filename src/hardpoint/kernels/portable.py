@@ -12,7 +12,8 @@ from pathlib import Path
 
 from hardpoint import ops
 from hardpoint._runtime import core, package_file
-from hardpoint.kernels import pointwise, reduction, template
+from hardpoint.kernels import pointwise, template
+from hardpoint.ops.reduction import RULES
 
 #: In front of a cached binary: a mark with the format's version, then its length and checksum.
 MAGIC = b"hpkernel1\n"
@@ -47,20 +48,15 @@ def generate(name: str, description: str, dialect: str, group_size: int) -> tupl
     """The source of a kernel, its name, and elements a group; None if there is no such kernel.
 
     The name is that of a standard operator with an expression in the tables, or ``family:kernel`` for one of the
-    families' own files.
+    families' own files; ``family:kernel@rule`` is one that reduces by a rule.
     """
     family, _, kernel = name.partition(":")
     if kernel:
-        code, entry, elements = template.source(family, _text(f"{family}.c"), kernel, description, dialect, group_size)
+        kernel, _, rule = kernel.partition("@")
+        text = (template.rule_definitions(RULES[rule]) if rule else "") + _text(f"{family}.c")
+        code, entry, elements = template.source(family, text, kernel, description, dialect, group_size)
         return preamble(special=False) + code, entry, elements
     op = ops.find(name)
-    if op.kind == "reduction":
-        # Groups of several work-items need another way to share the work.
-        return (
-            reduction.source(op, reduction.Specialisation.parse(description), preamble(False))
-            if group_size == 1
-            else None
-        )
     spec = pointwise.Specialisation.parse(description)
     text = pointwise.expression(op, spec) or ""
     return pointwise.source(op, spec, dialect, group_size, preamble(_is_special(text)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from hardpoint.kernels.pointwise import COMPUTE, ELEMENTS_CPU, ELEMENTS_GPU, FLOATS, STORAGE
+from hardpoint.ops import Reduction
 
 HEAD = re.compile(r"^HP_KERNEL\((\w+)\)\(([^)]*)\)\s*\{\n", re.M)
 
@@ -60,6 +61,17 @@ def type_definitions(name: str, dtype: str) -> str:
         f"#define {name}_HIGHEST (({name}_c){LIMITS[real][1]})\n"
         f"#define {name}_IS_FLOAT {int(dtype in FLOATS)}\n"
         f"#define {name}_IS_{dtype.upper()} 1\n"
+    )
+
+
+def rule_definitions(rule: Reduction) -> str:
+    """What a reduction's kernel finds of its rule."""
+    return (
+        f"#define M(name) A_M(name)\n"
+        f"#define INITIAL ((A)({rule.initial}))\n"
+        f"#define MAP ({rule.map})\n"
+        f"#define COMBINE ({rule.combine})\n"
+        f"#define FINISH ({rule.finish})\n" + ("#define MAP_IS_IDENTITY 1\n" if rule.map == "x" else "")
     )
 
 

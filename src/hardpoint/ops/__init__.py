@@ -16,12 +16,11 @@ from typing import Literal
 #:
 #: ``pointwise``: brought to one dtype and the output's shape (broadcast by stride 0); a CPU scalar becomes a number.
 #: ``matmul``: passed as they are.
-#: ``reduction``: one input, and the dimensions to reduce; portable kernels only.
 #: ``fill``: the output alone.
 #: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines.
 #: ``custom``: a function of that name in the adapter (``csrc/torch/ops/<family>.cpp``) settles shapes; another one of
 #: that name in ``csrc/ops`` calls the kernels, for every framework.
-Kind = Literal["pointwise", "reduction", "matmul", "fill", "copy", "custom"]
+Kind = Literal["pointwise", "matmul", "fill", "copy", "custom"]
 
 #: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
 #: TensorIterator.
@@ -49,14 +48,19 @@ class Overload:
 
 @dataclass(frozen=True)
 class Reduction:
-    """How a reduction combines elements, in C: ``acc`` so far, the next element ``x``, ``count`` of them in all."""
+    """How a reduction combines elements, in C: ``acc`` so far and the next element ``x``, both of the type ``A``.
 
-    #: What to start with; ``x`` means the first element.
+    ``M(exp)`` is the function of that type in kernels/math.h, ``MAXIMUM`` and ``MINIMUM`` pass a NaN on.
+    """
+
+    #: What to start with: combined with anything, it changes nothing.
     initial: str
-    #: Must not depend on the order: lanes are combined with it, too.
-    combine: Expression
+    #: Must not depend on the order: lanes are combined with it, too. Holds for vectors as it is.
+    combine: str
+    #: What is gathered of an element ``x``, which has the type of the input; ``p`` is a number given with the call.
+    map: str = "x"
+    #: The result, of ``count`` elements in all.
     finish: str = "acc"
-    classes: tuple[str, ...] = ("float", "int", "bool")
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,6 @@ class Op:
     expression: Expression = ""
     #: For operators that a string attribute chooses among: its values, each with an expression.
     variants: Mapping[str, Expression] = field(default_factory=dict)
-    reduction: Reduction | None = None
 
 
 #: The modules of this package that hold tables.
@@ -86,6 +89,10 @@ FAMILIES = (
     "activation",
     "special",
     "reduction",
+    "extremes",
+    "moments",
+    "scan",
+    "sort",
     "softmax",
     "normalisation",
     "loss",

@@ -24,8 +24,6 @@ are served by the portable kernel or the CPU.
 
 def portable_classes(op: Op) -> str:
     """The classes of dtypes that the operator has an expression for."""
-    if op.reduction is not None:
-        return ", ".join(op.reduction.classes)
     if op.kind != "pointwise":
         return ""
     expressions = list(op.variants.values()) or [op.expression]
@@ -38,7 +36,7 @@ def portable_classes(op: Op) -> str:
 
 def row(op: Op) -> str:
     """One line of the table."""
-    arguments = ", ".join(["out", *op.inputs, *op.attributes]) if op.reduction is None else "portable only"
+    arguments = ", ".join(["out", *op.inputs, *op.attributes])
     overloads = ", ".join(f"`aten::{name}`" for name in op.aten) or "by the adapter's copy routines"
     # A bar would end the cell.
     meaning = op.doc.replace("|", "\\|")

@@ -1,0 +1,73 @@
+#include "../../ops/moments.h"
+
+#include "../custom.h"
+#include "../dimensions.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+using Correction = std::optional<at::Scalar>;
+
+bool takes(const Tensor& self, const Correction& correction) {
+  return at::isFloatingType(self.scalar_type()) && !(correction && correction->isComplex());
+}
+
+double degrees_lost(const char* name, const Tensor& self, const Tensor& out, const Correction& correction) {
+  const double lost = correction ? correction->toDouble() : 1;
+  if (out.numel() > 0 && static_cast<double>(self.numel() / out.numel()) <= lost) {
+    TORCH_WARN(name,
+               "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+               "(input numel divided by output numel).");
+  }
+  return lost;
+}
+
+template <auto kReduce>
+bool spread_into(const char* name, const Overload& overload, const Tensor& out, const Tensor& self, uint64_t dims,
+                 const Correction& correction, bool keepdim) {
+  return kReduce(overload, device_holding(self), view(out), view(self), dims, degrees_lost(name, self, out, correction),
+                 keepdim);
+}
+
+template <auto kReduce>
+OptionalTensor spread(const char* name, const Overload& overload, const Tensor& self, at::OptionalIntArrayRef dims,
+                      const Correction& correction, bool keepdim) {
+  if (!takes(self, correction)) return {};
+  const uint64_t mask = mask_of(self, dims);
+  const Tensor out = empty(reduced_shape(self, mask, keepdim), self.scalar_type(), self.device().index());
+  if (!spread_into<kReduce>(name, overload, out, self, mask, correction, keepdim)) return {};
+  return out;
+}
+
+template <auto kReduce>
+bool spread(const char* name, const Overload& overload, const Tensor& self, at::OptionalIntArrayRef dims,
+            const Correction& correction, bool keepdim, const Tensor& out) {
+  if (!takes(self, correction) || !at::isFloatingType(out.scalar_type())) return false;
+  const uint64_t mask = mask_of(self, dims);
+  at::native::resize_output(out, reduced_shape(self, mask, keepdim));
+  return spread_into<kReduce>(name, overload, out, self, mask, correction, keepdim);
+}
+auto var(const auto&... args) { return spread<&hp::ops::var>("var", args...); }
+auto std(const auto&... args) { return spread<&hp::ops::std>("std", args...); }
+
+template <auto kReduce>
+std::optional<std::tuple<Tensor, Tensor>> both(const char* name, const Overload& overload, const Tensor& self,
+                                               at::OptionalIntArrayRef dims, const Correction& correction,
+                                               bool keepdim) {
+  if (!takes(self, correction)) return {};
+  const uint64_t mask = mask_of(self, dims);
+  Tensor out = empty(reduced_shape(self, mask, keepdim), self.scalar_type(), self.device().index());
+  Tensor mean = output_like(out);
+  if (!kReduce(overload, device_holding(self), view(out), view(mean), view(self), mask,
+               degrees_lost(name, self, out, correction), keepdim)) {
+    return {};
+  }
+  return std::make_tuple(std::move(out), std::move(mean));
+}
+auto var_mean(const auto&... args) { return both<&hp::ops::var_mean>("var_mean", args...); }
+auto std_mean(const auto&... args) { return both<&hp::ops::std_mean>("std_mean", args...); }
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+#include "generated/moments.inc"

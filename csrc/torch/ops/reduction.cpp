@@ -1,0 +1,147 @@
+#include "../../ops/reduction.h"
+
+#include <ATen/native/ReduceOpsUtils.h>
+
+#include "../custom.h"
+#include "../dimensions.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+using OptionalDtype = std::optional<at::ScalarType>;
+
+bool sum(const Overload& overload, const Tensor& out, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
+         OptionalDtype /*dtype*/) {
+  return hp::ops::sum(overload, device_holding(self), view(out), view(self), mask_of(self, dims), keepdim);
+}
+
+bool mean(const Overload& overload, const Tensor& out, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
+          OptionalDtype /*dtype*/) {
+  return hp::ops::mean(overload, device_holding(self), view(out), view(self), mask_of(self, dims), keepdim);
+}
+
+bool prod(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, bool keepdim,
+          OptionalDtype /*dtype*/) {
+  return hp::ops::prod(overload, device_holding(self), view(out), view(self), mask_of(self, dim), keepdim);
+}
+
+OptionalTensor prod(const Overload& overload, const Tensor& self, OptionalDtype dtype) {
+  const Tensor out = empty({}, at::native::get_dtype_from_self(self, dtype, true), self.device().index());
+  if (!hp::ops::prod(overload, device_holding(self), view(out), view(self), all_dimensions(self), false)) return {};
+  return out;
+}
+
+// Below the shape rule both are the same; dtypes are torch's own check.
+bool nansum_into(const Overload& overload, const Tensor& out, const Tensor& self, uint64_t dims, bool keepdim) {
+  auto& reduce = at::isIntegralType(self.scalar_type(), true) ? hp::ops::sum : hp::ops::nansum;
+  return reduce(overload, device_holding(self), view(out), view(self), dims, keepdim);
+}
+
+OptionalTensor nansum(const Overload& overload, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
+                      OptionalDtype dtype) {
+  const uint64_t mask = mask_of(self, dims);
+  const Tensor out = empty(reduced_shape(self, mask, keepdim), at::native::get_dtype_from_self(self, dtype, true),
+                           self.device().index());
+  if (!nansum_into(overload, out, self, mask, keepdim)) return {};
+  return out;
+}
+
+bool nansum(const Overload& overload, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
+            OptionalDtype dtype, const Tensor& out) {
+  if (dtype && *dtype != out.scalar_type()) return false;
+  const uint64_t mask = mask_of(self, dims);
+  at::native::resize_output(out, reduced_shape(self, mask, keepdim));
+  return nansum_into(overload, out, self, mask, keepdim);
+}
+
+// amax, and the overload `max` that has no dimensions.
+template <auto kReduce>
+bool extreme(const Overload& overload, const Tensor& out, const Tensor& self, at::IntArrayRef dims, bool keepdim) {
+  return kReduce(overload, device_holding(self), view(out), view(self), mask_of(self, dims), keepdim);
+}
+template <auto kReduce>
+OptionalTensor extreme(const Overload& overload, const Tensor& self) {
+  if (self.numel() == 0) return {};  // torch's own error
+  const Tensor out = empty({}, self.scalar_type(), self.device().index());
+  if (!kReduce(overload, device_holding(self), view(out), view(self), all_dimensions(self), false)) return {};
+  return out;
+}
+template <auto kReduce>
+bool extreme(const Overload& overload, const Tensor& self, const Tensor& out) {
+  if (self.numel() == 0 || out.scalar_type() != self.scalar_type()) return false;  // torch's own error
+  at::native::resize_output(out, {});
+  return kReduce(overload, device_holding(self), view(out), view(self), all_dimensions(self), false);
+}
+auto amax(const auto&... args) { return extreme<&hp::ops::amax>(args...); }
+auto amin(const auto&... args) { return extreme<&hp::ops::amin>(args...); }
+
+// Of everything, of one dimension, or of several; there an empty list means none.
+template <auto kReduce>
+bool truth(const Overload& overload, const Tensor& out, const Tensor& self) {
+  return kReduce(overload, device_holding(self), view(out), view(self), all_dimensions(self), false);
+}
+template <auto kReduce>
+bool truth(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, bool keepdim) {
+  return kReduce(overload, device_holding(self), view(out), view(self), mask_of(self, dim), keepdim);
+}
+template <auto kReduce>
+bool truth(const Overload& overload, const Tensor& out, const Tensor& self, at::OptionalIntArrayRef dims,
+           bool keepdim) {
+  const uint64_t mask = dims && dims->empty() ? 0 : mask_of(self, dims);
+  return kReduce(overload, device_holding(self), view(out), view(self), mask, keepdim);
+}
+auto any(const auto&... args) { return truth<&hp::ops::any>(args...); }
+auto all(const auto&... args) { return truth<&hp::ops::all>(args...); }
+
+bool vector_norm(const Overload& overload, const Tensor& out, const Tensor& self, const at::Scalar& ord,
+                 at::OptionalIntArrayRef dims, bool keepdim, OptionalDtype /*dtype*/) {
+  if (ord.isComplex()) return false;
+  return hp::ops::vector_norm(overload, device_holding(self), view(out), view(self), ord.toDouble(),
+                              mask_of(self, dims), keepdim);
+}
+bool vector_norm(const Overload& overload, const Tensor& out, const Tensor& self, const std::optional<at::Scalar>& ord,
+                 at::IntArrayRef dims, bool keepdim, OptionalDtype dtype = {}) {
+  return vector_norm(overload, out, self, ord.value_or(2), at::OptionalIntArrayRef(dims), keepdim, dtype);
+}
+
+bool aminmax(const Overload& overload, const Tensor& smallest, const Tensor& largest, const Tensor& self,
+             std::optional<int64_t> dim, bool keepdim) {
+  return hp::ops::aminmax(overload, device_holding(self), view(smallest), view(largest), view(self),
+                          dim ? mask_of(self, *dim) : all_dimensions(self), keepdim);
+}
+std::optional<std::tuple<Tensor, Tensor>> aminmax(const Overload& overload, const Tensor& self, int64_t dim,
+                                                  bool keepdim) {
+  const uint64_t mask = mask_of(self, dim);
+  if (self.numel() == 0) return {};
+  const auto shape = reduced_shape(self, mask, keepdim);
+  Tensor smallest = empty(shape, self.scalar_type(), self.device().index()), largest = output_like(smallest);
+  if (!aminmax(overload, smallest, largest, self, std::optional<int64_t>(dim), keepdim)) return {};
+  return std::make_tuple(std::move(smallest), std::move(largest));
+}
+std::optional<std::tuple<Tensor, Tensor>> aminmax(const Overload& overload, const Tensor& self) {
+  if (self.numel() == 0) return {};
+  Tensor smallest = empty({}, self.scalar_type(), self.device().index()), largest = output_like(smallest);
+  if (!aminmax(overload, smallest, largest, self, std::nullopt, false)) return {};
+  return std::make_tuple(std::move(smallest), std::move(largest));
+}
+
+OptionalTensor trace(const Overload& overload, const Tensor& self) {
+  if (self.dim() != 2) return {};  // torch's own error
+  const Tensor out = empty({}, at::native::get_dtype_from_self(self, {}, true), self.device().index());
+  if (!hp::ops::trace(overload, device_holding(self), view(out), view(self))) return {};
+  return out;
+}
+
+std::optional<bool> equal(const Overload& overload, const Tensor& self, const Tensor& other) {
+  if (self.scalar_type() != other.scalar_type() || self.device() != other.device()) return {};  // torch's own error
+  if (self.sizes() != other.sizes()) return false;
+  if (self.numel() == 0) return true;
+  const Tensor out = empty({}, at::kBool, self.device().index()), a = self.contiguous(), b = other.contiguous();
+  if (!hp::ops::equal(overload, device_holding(self), view(out), view(a), view(b))) return {};
+  return out.item<bool>();
+}
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+#include "generated/reduction.inc"

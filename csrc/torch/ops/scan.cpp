@@ -1,0 +1,61 @@
+#include "../../ops/scan.h"
+
+#include <ATen/WrapDimUtils.h>
+
+#include "../custom.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+template <auto kScan>
+bool into(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  if (out.numel() == 0) return true;
+  const Tensor from = self.contiguous();
+  const ContiguousOutput to(out);
+  if (!kScan(overload, device_holding(self), view(to.tensor()), view(from), dim)) return false;
+  to.finish();
+  return true;
+}
+
+using OptionalDtype = std::optional<at::ScalarType>;
+bool cumsum(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, OptionalDtype /*dtype*/) {
+  return into<&hp::ops::cumsum>(overload, out, self, dim);
+}
+bool cumprod(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, OptionalDtype /*dtype*/) {
+  return into<&hp::ops::cumprod>(overload, out, self, dim);
+}
+
+OptionalTensor logcumsumexp(const Overload& overload, const Tensor& self, int64_t dim) {
+  if (!at::isFloatingType(self.scalar_type())) return {};  // torch's own error
+  const Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index());
+  if (!into<&hp::ops::logcumsumexp>(overload, out, self, dim)) return {};
+  return out;
+}
+bool logcumsumexp(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& out) {
+  if (!at::isFloatingType(self.scalar_type()) || out.scalar_type() != self.scalar_type()) return false;
+  at::native::resize_output(out, self.sizes());
+  return into<&hp::ops::logcumsumexp>(overload, out, self, dim);
+}
+
+// Outputs have their sizes already.
+template <auto kScan>
+bool with_places(const Overload& overload, const Tensor& self, const Tensor& values, const Tensor& places,
+                 int64_t dim) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  if (self.numel() == 0) return true;
+  const Tensor from = self.contiguous();
+  const ContiguousOutput first(values), second(places);
+  if (!kScan(overload, device_holding(self), view(first.tensor()), view(second.tensor()), view(from), dim))
+    return false;
+  first.finish();
+  second.finish();
+  return true;
+}
+auto cummax(const auto&... args) { return with_places<&hp::ops::cummax>(args...); }
+auto cummin(const auto&... args) { return with_places<&hp::ops::cummin>(args...); }
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+#include "generated/scan.inc"

@@ -1,0 +1,166 @@
+/* The largest (LARGEST) or smallest element along one dimension and the first place where it is; a NaN is more extreme
+ * than any number. T: the elements, A: T as it is compared. VALUES: whether the elements are wanted, not only places.
+ * What parts find are places only; `merge` looks at the elements again. */
+#if LARGEST
+#define COMBINE MAXIMUM(acc, x)
+#define INITIAL A_LOWEST
+#define BEYOND(x, y) ((x) > (y))
+#else
+#define COMBINE MINIMUM(acc, x)
+#define INITIAL A_HIGHEST
+#define BEYOND(x, y) ((x) < (y))
+#endif
+#define MAP (x)
+#define MAP_IS_IDENTITY 1
+#include "reduce.h"
+
+#define BETTER(x, y) (BEYOND(x, y) || ((x) != (x) && (y) == (y)))
+#define SAME(x, y) ((x) == (y) || ((x) != (x) && (y) != (y)))
+
+HP_KERNEL(rows)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self, hp_i64 final, reduce_geometry g,
+                hp_i64 per_group) {
+#if !REDUCE_HOST
+  HP_LOCAL A shared[HP_LSIZE];
+  HP_LOCAL hp_i64 shared_place[HP_LSIZE];
+#endif
+  const hp_i64 tasks = g.outputs * g.parts;
+  const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
+  for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
+    const hp_i64 output = task / g.parts, begin = task % g.parts * g.part;
+    const hp_i64 end = begin + g.part < g.count ? begin + g.part : g.count;
+    HP_GLOBAL const T* const base = self + reduce_input(g, output);
+    HP_GLOBAL T* const value = values + (final ? reduce_output(g, output) : 0);
+    HP_GLOBAL hp_i64* const place = places + (final ? reduce_output(g, output) : task);
+#if REDUCE_HOST
+    /* Block by block the extreme, in vectors; its place only where it is better than all before. */
+    A best = reduce_load(base[begin * g.reduced_stride[0]], 0);
+    hp_i64 at = begin, passed = begin;
+#define LOOK(x, n)                      \
+  do {                                  \
+    const A found = reduce_block(x, n); \
+    if (BETTER(found, best)) {          \
+      hp_i64 j = 0;                     \
+      while (!SAME((x)[j], found)) ++j; \
+      best = found;                     \
+      at = passed + j;                  \
+    }                                   \
+    passed += (n);                      \
+  } while (0)
+    REDUCE_RUNS(base, begin, end, 0, 2048, LOOK);
+#undef LOOK
+    *place = at;
+    if (VALUES && final) *value = base[at * g.reduced_stride[0]];
+#else
+    /* Work-items without an element repeat the first one. */
+    hp_i64 at = begin + hp_lid < end ? begin + hp_lid : begin;
+    A best = reduce_load(base[at * g.reduced_stride[0]], 0);
+    for (hp_i64 i = at + HP_LSIZE; i < end; i += HP_LSIZE) {
+      const A x = reduce_load(base[i * g.reduced_stride[0]], 0);
+      if (BETTER(x, best)) {
+        best = x;
+        at = i;
+      }
+    }
+    shared[hp_lid] = best;
+    shared_place[hp_lid] = at;
+    hp_barrier();
+    for (int width = HP_LSIZE / 2; width > 0; width /= 2) {
+      if (hp_lid < width) {
+        const A x = shared[hp_lid + width], y = shared[hp_lid];
+        if (BETTER(x, y) || (SAME(x, y) && shared_place[hp_lid + width] < shared_place[hp_lid])) {
+          shared[hp_lid] = x;
+          shared_place[hp_lid] = shared_place[hp_lid + width];
+        }
+      }
+      hp_barrier();
+    }
+    if (hp_lid == 0) {
+      *place = shared_place[0];
+      if (VALUES && final) *value = base[shared_place[0] * g.reduced_stride[0]];
+    }
+    hp_barrier();
+#endif
+  }
+}
+
+HP_KERNEL(columns)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self, hp_i64 final,
+                   reduce_geometry g, hp_i64 per_group) {
+  const hp_i64 width = g.kept_size[0], strips = (width + REDUCE_COLUMNS - 1) / REDUCE_COLUMNS;
+  const hp_i64 tasks = g.outputs / width * strips * g.parts, step = INNER ? 1 : g.kept_stride[0];
+  const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
+  const hp_i64 down = g.reduced_stride[0];
+  for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
+    const hp_i64 part = task / (tasks / g.parts), strip = task % (tasks / g.parts);
+    const hp_i64 first = strip % strips * REDUCE_COLUMNS, output = strip / strips * width + first;
+    const hp_i64 n = width - first < REDUCE_COLUMNS ? width - first : REDUCE_COLUMNS;
+    const hp_i64 begin = part * g.part, end = begin + g.part < g.count ? begin + g.part : g.count;
+    const hp_i64 to = final ? reduce_output(g, output) : part * g.outputs + output, to_step = final ? g.out_stride[0] : 1;
+    HP_GLOBAL const T* const base = self + reduce_input(g, output);
+#if REDUCE_HOST
+    /* Places count from the part's begin, as narrow as the elements: one vector holds as many of both. */
+#if defined(A_IS_F64) || defined(A_IS_I64)
+    typedef hp_i64 narrow;
+#else
+    typedef hp_i32 narrow;
+#endif
+    A best[REDUCE_COLUMNS];
+    narrow at[REDUCE_COLUMNS];
+    for (hp_i64 j = 0; j < n; ++j) {
+      best[j] = reduce_load(base[begin * down + j * step], 0);
+      at[j] = 0;
+    }
+    for (hp_i64 i = begin + 1; i < end; ++i) {
+      const T* const row = base + i * down;
+      const narrow here = (narrow)(i - begin);
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < n; ++j) {
+        const A x = reduce_load(row[j * step], 0), y = best[j];
+        /* Bit operations: a branch would end vectorisation. */
+        const int better = BEYOND(x, y) | ((x != x) & (y == y));
+        best[j] = better ? x : y;
+        at[j] = better ? here : at[j];
+      }
+    }
+    for (hp_i64 j = 0; j < n; ++j) {
+      places[to + j * to_step] = begin + at[j];
+      if (VALUES && final) values[to + j * to_step] = base[(begin + at[j]) * down + j * step];
+    }
+#else
+    HP_FOR_LOCAL(j, n) {
+      hp_i64 at = begin;
+      A best = reduce_load(base[begin * down + j * step], 0);
+      for (hp_i64 i = begin + 1; i < end; ++i) {
+        const A x = reduce_load(base[i * down + j * step], 0);
+        if (BETTER(x, best)) {
+          best = x;
+          at = i;
+        }
+      }
+      places[to + j * to_step] = at;
+      if (VALUES && final) values[to + j * to_step] = base[at * down + j * step];
+    }
+#endif
+  }
+}
+
+/* The best of an output's parts, which come in order: of equals the first. Partial places lie where the parts do. */
+HP_KERNEL(merge)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self,
+                 HP_GLOBAL const hp_i64* partial, hp_i64 parts, hp_i64 output_step, hp_i64 part_step,
+                 reduce_geometry g) {
+  HP_FOR_ELEMENTS(output, g.outputs) {
+    HP_GLOBAL const T* const base = self + reduce_input(g, output);
+    hp_i64 at = partial[output * output_step];
+    A best = reduce_load(base[at * g.reduced_stride[0]], 0);
+    for (hp_i64 part = 1; part < parts; ++part) {
+      const hp_i64 other = partial[output * output_step + part * part_step];
+      const A x = reduce_load(base[other * g.reduced_stride[0]], 0);
+      if (BETTER(x, best)) {
+        best = x;
+        at = other;
+      }
+    }
+    const hp_i64 to = reduce_output(g, output);
+    places[to] = at;
+    if (VALUES) values[to] = base[at * g.reduced_stride[0]];
+  }
+}

@@ -1,0 +1,180 @@
+/* What reductions share. T: elements in memory, A: the type to gather in, COMBINE: one more element `x` taken into
+ * `acc`, INITIAL: what to start with, MAP: what is gathered of an element `x`. DIMS_R and DIMS_K: dimensions that are
+ * reduced and kept, fastest first. INNER: 1 if elements lie side by side along the first reduced (rows) or kept
+ * (columns) dimension. */
+typedef struct {
+  hp_i64 outputs, count;         /* output elements, and input elements of each */
+  hp_i64 parts, part;            /* parts that `count` is split into, and elements of each */
+  hp_i64 total;                  /* input elements of each output over all stages */
+  hp_i64 number_f32, number_f64; /* bits of a number for the rule */
+  hp_i64 reduced_size[8], reduced_stride[8];
+  hp_i64 kept_size[8], kept_stride[8], out_stride[8];
+} reduce_geometry;
+
+#if (defined(T_IS_F32) && defined(A_IS_F32)) || (defined(T_IS_F64) && defined(A_IS_F64)) || \
+    (defined(T_IS_I64) && defined(A_IS_I64)) || (defined(T_IS_I32) && defined(A_IS_I32)) || \
+    (defined(T_IS_I16) && defined(A_IS_I16)) || (defined(T_IS_I8) && defined(A_IS_I8)) ||   \
+    (defined(T_IS_U8) && defined(A_IS_U8))
+#define REDUCE_SAME 1
+#else
+#define REDUCE_SAME 0
+#endif
+
+/* What one group takes of columns, elements that are gathered before they are reduced, and elements that one lane of a
+ * sum takes one after the other at most: long sums keep their accuracy in several levels. */
+enum { REDUCE_COLUMNS = 256, REDUCE_BUFFER = 1024, REDUCE_BLOCK = 16384, REDUCE_LEVEL = 256 };
+
+HP_FN A reduce_number(reduce_geometry g) {
+#ifdef A_IS_F64
+  return hp_from_bits_f64((hp_u64)g.number_f64);
+#else
+  return (A)hp_from_bits_f32((hp_u32)g.number_f32);
+#endif
+}
+
+HP_FN A reduce_maximum(A a, A x) { return x > a || x != x ? x : a; }
+HP_FN A reduce_minimum(A a, A x) { return x < a || x != x ? x : a; }
+
+#define MAXIMUM reduce_maximum
+#define MINIMUM reduce_minimum
+HP_FN A reduce_combine(A acc, A x) { return (A)(COMBINE); }
+#undef MAXIMUM
+#undef MINIMUM
+
+HP_FN A reduce_load(T stored, A p) {
+  const T_c x = T_get(stored);
+  (void)p;
+  return (A)(MAP);
+}
+
+/* Where an output element is in memory, and where its input begins. */
+HP_FN hp_i64 reduce_input(reduce_geometry g, hp_i64 output) {
+  hp_i64 place = 0;
+  for (int d = 0; d < DIMS_K; ++d) {
+    place += output % g.kept_size[d] * g.kept_stride[d];
+    output /= g.kept_size[d];
+  }
+  return place;
+}
+HP_FN hp_i64 reduce_output(reduce_geometry g, hp_i64 output) {
+  hp_i64 place = 0;
+  for (int d = 0; d < DIMS_K; ++d) {
+    place += output % g.kept_size[d] * g.out_stride[d];
+    output /= g.kept_size[d];
+  }
+  return place;
+}
+HP_FN hp_i64 reduce_element(reduce_geometry g, hp_i64 element) {
+  hp_i64 place = 0;
+  for (int d = 0; d < DIMS_R; ++d) {
+    place += element % g.reduced_size[d] * g.reduced_stride[d];
+    element /= g.reduced_size[d];
+  }
+  return place;
+}
+
+/* Where a group is one thread of a CPU. */
+#if HP_LSIZE == 1 && defined(HP_DIALECT_HOST)
+#define REDUCE_HOST 1
+#else
+#define REDUCE_HOST 0
+#endif
+
+#if REDUCE_HOST
+/* Explicit vectors: left to itself the compiler keeps the lanes in memory. */
+typedef A reduce_vector __attribute__((vector_size(64)));
+typedef A reduce_unaligned __attribute__((vector_size(64), aligned(1), may_alias));
+enum { REDUCE_LANES = 64 / sizeof(A) };
+
+HP_FN reduce_vector reduce_vector_select(reduce_vector a, reduce_vector x, reduce_vector better) {
+  typedef hp_i64 words __attribute__((vector_size(64)));
+  return (reduce_vector)(((words)x & (words)better) | ((words)a & ~(words)better));
+}
+HP_FN reduce_vector reduce_vector_maximum(reduce_vector a, reduce_vector x) {
+  return reduce_vector_select(a, x, (reduce_vector)((x > a) | (x != x)));
+}
+HP_FN reduce_vector reduce_vector_minimum(reduce_vector a, reduce_vector x) {
+  return reduce_vector_select(a, x, (reduce_vector)((x < a) | (x != x)));
+}
+#define MAXIMUM reduce_vector_maximum
+#define MINIMUM reduce_vector_minimum
+HP_FN reduce_vector reduce_vector_combine(reduce_vector acc, reduce_vector x) { return COMBINE; }
+#undef MAXIMUM
+#undef MINIMUM
+
+/* Elements that lie side by side, at most REDUCE_BLOCK. */
+HP_FN A reduce_block(const A* x, hp_i64 n) {
+  enum { L = REDUCE_LANES };
+  A acc = INITIAL;
+  hp_i64 j = 0;
+  if (n >= L) {
+    const reduce_vector start = *(const reduce_unaligned*)x;
+    reduce_vector a = start;
+    j = L;
+    if (n >= 5 * L) {
+      reduce_vector b = *(const reduce_unaligned*)(x + j), c = *(const reduce_unaligned*)(x + j + L),
+                    d = *(const reduce_unaligned*)(x + j + 2 * L);
+      for (j = 4 * L; j + 4 * L <= n; j += 4 * L) {
+        a = reduce_vector_combine(a, *(const reduce_unaligned*)(x + j));
+        b = reduce_vector_combine(b, *(const reduce_unaligned*)(x + j + L));
+        c = reduce_vector_combine(c, *(const reduce_unaligned*)(x + j + 2 * L));
+        d = reduce_vector_combine(d, *(const reduce_unaligned*)(x + j + 3 * L));
+      }
+      a = reduce_vector_combine(reduce_vector_combine(a, b), reduce_vector_combine(c, d));
+    }
+    for (; j + L <= n; j += L) a = reduce_vector_combine(a, *(const reduce_unaligned*)(x + j));
+    A lanes[L];
+    *(reduce_unaligned*)lanes = a;
+    for (int w = L / 2; w > 0; w /= 2)
+      for (int l = 0; l < w; ++l) lanes[l] = reduce_combine(lanes[l], lanes[l + w]);
+    acc = lanes[0];
+  }
+  for (; j < n; ++j) acc = reduce_combine(acc, x[j]);
+  return acc;
+}
+
+/* Goes over the elements `begin` to `end` of one output from `base`, a block at a time: `PROCESS(x, n)` gets `n` mapped
+ * elements side by side. Short or scattered ones are gathered first. */
+#if INNER && REDUCE_SAME && defined(MAP_IS_IDENTITY)
+#define REDUCE_DIRECT 1
+#else
+#define REDUCE_DIRECT 0
+#endif
+#define REDUCE_RUNS(base, begin, end, number, block, PROCESS)                      \
+  do {                                                                             \
+    A buffer[REDUCE_BUFFER];                                                       \
+    hp_i64 index[DIMS_R], rest = (begin), left = (end) - (begin), filled = 0;      \
+    for (int d = 0; d < DIMS_R; ++d) {                                             \
+      index[d] = rest % g.reduced_size[d];                                         \
+      rest /= g.reduced_size[d];                                                   \
+    }                                                                              \
+    while (left > 0) {                                                             \
+      const T* q = (base);                                                         \
+      for (int d = 0; d < DIMS_R; ++d) q += index[d] * g.reduced_stride[d];        \
+      hp_i64 run = g.reduced_size[0] - index[0];                                   \
+      run = run < left ? run : left;                                               \
+      if (REDUCE_DIRECT && run >= 128) {                                           \
+        run = run < (block) ? run : (block);                                       \
+        PROCESS((const A*)q, run);                                                 \
+      } else {                                                                     \
+        run = run < REDUCE_BUFFER - filled ? run : REDUCE_BUFFER - filled;         \
+        const hp_i64 step = INNER ? 1 : g.reduced_stride[0];                       \
+        A* const to = buffer + filled;                                             \
+        HP_VECTORISE                                                               \
+        for (hp_i64 j = 0; j < run; ++j) to[j] = reduce_load(q[j * step], number); \
+        filled += run;                                                             \
+        if (filled == REDUCE_BUFFER) {                                             \
+          PROCESS(buffer, REDUCE_BUFFER);                                          \
+          filled = 0;                                                              \
+        }                                                                          \
+      }                                                                            \
+      left -= run;                                                                 \
+      index[0] += run;                                                             \
+      for (int d = 0; d + 1 < DIMS_R && index[d] == g.reduced_size[d]; ++d) {      \
+        index[d] = 0;                                                              \
+        ++index[d + 1];                                                            \
+      }                                                                            \
+    }                                                                              \
+    if (filled > 0) PROCESS(buffer, filled);                                       \
+  } while (0)
+#endif

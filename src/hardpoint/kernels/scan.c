@@ -1,0 +1,210 @@
+/* Running totals along the middle one of three dimensions: self is outer x n x inner, contiguous, as is the result. T:
+ * the elements, A: the type to gather in, R: the result. RULE: 0 sum, 1 product, 2 logarithm of the sum of
+ * exponentials. */
+enum { SCAN_BLOCK = 256, SCAN_COLUMNS = 128 };
+
+#ifdef RULE
+#if RULE == 1
+#define SCAN_INITIAL ((A)1)
+#define SCAN_COMBINE(a, b) ((a) * (b))
+#else
+#define SCAN_INITIAL ((A)0)
+#define SCAN_COMBINE(a, b) ((a) + (b))
+#endif
+
+/* All that came before a block: `low` is what rounding took from a sum, so that long ones stay accurate. */
+typedef struct {
+  A high, low;
+} scan_carry;
+HP_FN A scan_with(scan_carry carry, A local) {
+#if RULE == 0 && A_IS_FLOAT
+  return carry.high + (local + carry.low);
+#else
+  return SCAN_COMBINE(carry.high, local);
+#endif
+}
+HP_FN scan_carry scan_advance(scan_carry carry, A local) {
+  scan_carry next;
+#if RULE == 0 && A_IS_FLOAT
+  const A more = local + carry.low;
+  next.high = carry.high + more;
+  next.low = more - (next.high - carry.high);
+  next.low = next.low == next.low ? next.low : (A)0; /* infinities have no rest */
+#else
+  next.high = SCAN_COMBINE(carry.high, local);
+  next.low = 0;
+#endif
+  return next;
+}
+
+#if HP_LSIZE == 1 && defined(HP_DIALECT_HOST) && RULE < 2
+/* In-vector prefixes: one addition follows the other once for a vector, not once for an element. */
+typedef A scan_vector __attribute__((vector_size(64)));
+enum { SCAN_LANES = 64 / sizeof(A) };
+#if defined(A_IS_F64) || defined(A_IS_I64)
+typedef hp_i64 scan_places __attribute__((vector_size(64)));
+#define SCAN_SHIFTS(STEP) STEP(1) STEP(2) STEP(4)
+#else
+typedef hp_i32 scan_places __attribute__((vector_size(64)));
+#define SCAN_SHIFTS(STEP) STEP(1) STEP(2) STEP(4) STEP(8)
+#endif
+
+HP_FN void scan_block(A* x) {
+  enum { L = SCAN_LANES };
+  const scan_vector none = (scan_vector){0} + SCAN_INITIAL;
+  scan_vector carry = none;
+  scan_places count, last = (scan_places){0} + (L - 1);
+  for (int l = 0; l < L; ++l) count[l] = l;
+  for (int j = 0; j < SCAN_BLOCK; j += L) {
+    scan_vector v;
+    __builtin_memcpy(&v, x + j, sizeof(v));
+    /* A place beyond the first vector is one of `none`. */
+#define STEP(s) v = SCAN_COMBINE(v, __builtin_shuffle(v, none, (count - s) + (2 * L & (count < s))));
+    SCAN_SHIFTS(STEP)
+#undef STEP
+    v = SCAN_COMBINE(carry, v);
+    __builtin_memcpy(x + j, &v, sizeof(v));
+    carry = __builtin_shuffle(v, last);
+  }
+}
+#endif
+#endif
+
+/* inner is 1: one row after the other. */
+HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* self, hp_i64 outer, hp_i64 n, hp_i64 per_group) {
+#if !(HP_LSIZE == 1 && defined(HP_DIALECT_HOST))
+  HP_LOCAL A shared[HP_LSIZE];
+#endif
+  const hp_i64 stop = (hp_group + 1) * per_group < outer ? (hp_group + 1) * per_group : outer;
+  for (hp_i64 row = hp_group * per_group; row < stop; ++row) {
+    HP_GLOBAL const T* const from = self + row * n;
+    HP_GLOBAL R* const to = out + row * n;
+#if RULE == 2
+    /* The largest so far, and the sum relative to it. Serial also where a group has many work-items. */
+    if (hp_lid == 0) {
+      A most = A_LOWEST, sum = 0;
+      for (hp_i64 i = 0; i < n; ++i) {
+        const A x = T_get(from[i]), distance = x - most, e = A_M(exp)(x > most ? -distance : distance);
+        /* Equal ones, infinities among them, have no distance; the first may be the lowest of all. */
+        sum = x == most ? sum + (x == A_LOWEST ? (A)0 : (A)1) : x > most ? sum * e + 1 : sum + e;
+        most = x > most ? x : most;
+        to[i] = R_put(most == A_LOWEST && sum == 0 ? most : most + A_M(log)(sum));
+      }
+    }
+#elif HP_LSIZE == 1 && defined(HP_DIALECT_HOST)
+    scan_carry carry = {SCAN_INITIAL, 0};
+    for (hp_i64 i = 0; i < n; i += SCAN_BLOCK) {
+      const hp_i64 some = n - i < SCAN_BLOCK ? n - i : SCAN_BLOCK;
+      A x[SCAN_BLOCK];
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < some; ++j) x[j] = (A)T_get(from[i + j]);
+      if (some == SCAN_BLOCK) {
+        scan_block(x);
+      } else {
+        for (hp_i64 j = 1; j < some; ++j) x[j] = SCAN_COMBINE(x[j - 1], x[j]);
+      }
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < some; ++j) to[i + j] = R_put(scan_with(carry, x[j]));
+      carry = scan_advance(carry, x[some - 1]);
+    }
+#else
+    scan_carry carry = {SCAN_INITIAL, 0};
+    for (hp_i64 i = 0; i < n; i += HP_LSIZE) {
+      shared[hp_lid] = i + hp_lid < n ? (A)T_get(from[i + hp_lid]) : SCAN_INITIAL;
+      hp_barrier();
+      for (int distance = 1; distance < HP_LSIZE; distance *= 2) {
+        const A before = hp_lid >= distance ? shared[hp_lid - distance] : SCAN_INITIAL;
+        hp_barrier();
+        shared[hp_lid] = SCAN_COMBINE(before, shared[hp_lid]);
+        hp_barrier();
+      }
+      if (i + hp_lid < n) to[i + hp_lid] = R_put(scan_with(carry, shared[hp_lid]));
+      carry = scan_advance(carry, shared[HP_LSIZE - 1]);
+      hp_barrier();
+    }
+#endif
+  }
+}
+
+/* Neighbours along the inner dimension together. */
+HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, hp_i64 outer, hp_i64 n, hp_i64 inner, hp_i64 per_group) {
+  const hp_i64 strips = (inner + SCAN_COLUMNS - 1) / SCAN_COLUMNS, tasks = outer * strips;
+  const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
+  for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
+    const hp_i64 first = task % strips * SCAN_COLUMNS, place = task / strips * n * inner + first;
+    const hp_i64 width = inner - first < SCAN_COLUMNS ? inner - first : SCAN_COLUMNS;
+    HP_GLOBAL const T* const from = self + place;
+    HP_GLOBAL R* const to = out + place;
+#if RULE == 2
+    HP_FOR_LOCAL(j, width) {
+      A most = A_LOWEST, sum = 0;
+      for (hp_i64 i = 0; i < n; ++i) {
+        const A x = T_get(from[i * inner + j]), distance = x - most, e = A_M(exp)(x > most ? -distance : distance);
+        sum = x == most ? sum + (x == A_LOWEST ? (A)0 : (A)1) : x > most ? sum * e + 1 : sum + e;
+        most = x > most ? x : most;
+        to[i * inner + j] = R_put(most == A_LOWEST && sum == 0 ? most : most + A_M(log)(sum));
+      }
+    }
+#elif HP_LSIZE == 1
+    A local[SCAN_COLUMNS];
+    scan_carry carry[SCAN_COLUMNS];
+    for (hp_i64 j = 0; j < width; ++j) {
+      local[j] = carry[j].high = SCAN_INITIAL;
+      carry[j].low = 0;
+    }
+    for (hp_i64 i = 0; i < n; ++i) {
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < width; ++j) {
+        local[j] = SCAN_COMBINE(local[j], (A)T_get(from[i * inner + j]));
+        to[i * inner + j] = R_put(scan_with(carry[j], local[j]));
+      }
+      if (i % SCAN_BLOCK == SCAN_BLOCK - 1) {
+        for (hp_i64 j = 0; j < width; ++j) {
+          carry[j] = scan_advance(carry[j], local[j]);
+          local[j] = SCAN_INITIAL;
+        }
+      }
+    }
+#else
+    HP_FOR_LOCAL(j, width) {
+      A local = SCAN_INITIAL;
+      scan_carry carry = {SCAN_INITIAL, 0};
+      for (hp_i64 i = 0; i < n; ++i) {
+        local = SCAN_COMBINE(local, (A)T_get(from[i * inner + j]));
+        to[i * inner + j] = R_put(scan_with(carry, local));
+        if (i % SCAN_BLOCK == SCAN_BLOCK - 1) {
+          carry = scan_advance(carry, local);
+          local = SCAN_INITIAL;
+        }
+      }
+    }
+#endif
+  }
+}
+
+/* The largest (LARGEST) or smallest so far, and the last place where it was; after a NaN there is nothing else. */
+HP_KERNEL(extremes)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self, hp_i64 outer, hp_i64 n,
+                    hp_i64 inner, hp_i64 per_group) {
+  const hp_i64 strips = (inner + SCAN_COLUMNS - 1) / SCAN_COLUMNS, tasks = outer * strips;
+  const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
+  for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
+    const hp_i64 first = task % strips * SCAN_COLUMNS, place = task / strips * n * inner + first;
+    const hp_i64 width = inner - first < SCAN_COLUMNS ? inner - first : SCAN_COLUMNS;
+    HP_FOR_LOCAL(j, width) {
+      T stored = self[place + j];
+      T_c best = T_get(stored);
+      hp_i64 at = 0;
+      for (hp_i64 i = 0; i < n; ++i) {
+        const T next = self[place + i * inner + j];
+        const T_c x = T_get(next);
+        if (x != x || (best == best && (LARGEST ? x >= best : x <= best))) {
+          stored = next;
+          best = x;
+          at = i;
+        }
+        values[place + i * inner + j] = stored;
+        places[place + i * inner + j] = at;
+      }
+    }
+  }
+}
