@@ -17,11 +17,10 @@ from typing import Literal
 #: ``pointwise``: brought to one dtype and the output's shape (broadcast by stride 0); a CPU scalar becomes a number.
 #: ``matmul``: passed as they are.
 #: ``reduction``: one input, and the dimensions to reduce; portable kernels only.
-#: ``fill``: the output alone.
 #: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines.
 #: ``custom``: a function of that name in the adapter (``csrc/torch/ops/<family>.cpp``) settles shapes; another one of
 #: that name in ``csrc/ops`` calls the kernels, for every framework.
-Kind = Literal["pointwise", "reduction", "matmul", "fill", "copy", "custom"]
+Kind = Literal["pointwise", "reduction", "matmul", "copy", "custom"]
 
 #: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
 #: TensorIterator.
@@ -77,7 +76,20 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing")
+FAMILIES = (
+    "pointwise",
+    "activation",
+    "special",
+    "reduction",
+    "matmul",
+    "creation",
+    "indexing",
+    "shape",
+    "padding",
+    "pooling",
+    "resampling",
+    "grid",
+)
 
 
 def family_ops(family: str) -> tuple[Op, ...]:
