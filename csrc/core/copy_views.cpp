@@ -52,7 +52,8 @@ bool copy_portable(Operator& op, Device& device, const View& to, const View& fro
   Geometry geometry;
   const int dims = coalesce(to, from, geometry);
   if (dims < 0) return false;
-  const int inner = geometry.to[0] == 1 ? (geometry.from[0] == 1 ? 2 : 1) : 0;
+  int inner = 0;
+  if (geometry.to[0] == 1) inner = geometry.from[0] == 1 ? 2 : geometry.from[0] == -1 ? 3 : 1;
   TemplateCall call(kernels, device, {to.dtype, from.dtype}, {dims, inner});
   if (!call.available()) return false;
   call.arg(to).arg(from).integer(elements).value(geometry).launch_elements(op, elements);

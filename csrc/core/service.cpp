@@ -48,14 +48,15 @@ struct Prepared {
 
 }  // namespace
 
-bool call_vendor(const Service& service, Device& device, std::initializer_list<VendorArgument> arguments) {
+bool call_vendor(const Service& service, Device& device, const VendorArgument* first, const VendorArgument* last) {
   const Kernel* kernel = service.kernel();
   if (kernel == nullptr) return false;
   const bool any_strides = (kernel->flags & HP_KERNEL_STRIDED) != 0;
   std::deque<Prepared> views;  // addresses of elements stay
   std::deque<tvm::ffi::Shape> lists;
   std::vector<TVMFFIAny> args;
-  for (const VendorArgument& argument : arguments) {
+  for (const VendorArgument* at = first; at != last; ++at) {
+    const VendorArgument& argument = *at;
     TVMFFIAny& any = args.emplace_back();
     any.zero_padding = 0;
     any.v_int64 = argument.integer;
@@ -99,8 +100,8 @@ bool call_vendor(const Service& service, Device& device, std::initializer_list<V
   if (!launch(service.op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size())))
     return false;
   auto prepared = views.begin();
-  for (const VendorArgument& argument : arguments) {
-    if (argument.kind <= VendorArgument::kInput) (prepared++)->finish(device, argument);
+  for (const VendorArgument* at = first; at != last; ++at) {
+    if (at->kind <= VendorArgument::kInput) (prepared++)->finish(device, *at);
   }
   service.op.count(Tier::kVendor);
   if (observed()) notify({service.op, Tier::kVendor, false, nullptr});

@@ -55,4 +55,12 @@ class ContiguousOutput {
   const Tensor used_;
 };
 
+// For out= forms that are rare: a result of its own, copied. False where there is none, or torch has to say something.
+inline bool deliver(const Tensor& out, const OptionalTensor& made) {
+  if (!made || made->scalar_type() != out.scalar_type()) return false;
+  at::native::resize_output(out, made->sizes());
+  copy_tensor(out, *made, false);
+  return true;
+}
+
 }  // namespace hp::torch_adapter

@@ -154,7 +154,8 @@ class Wrapper:
     def custom(self) -> str:
         """The same for an operator that the adapter has a function for."""
         given = [a.name for a in self.arguments]
-        tensors = ", ".join(a.name for a in self.function.func.arguments.flat_all if a.type.is_tensor_like())
+        every = (a for a in self.function.func.arguments.flat_all if a.type.is_tensor_like())
+        tensors = ", ".join(a.name for a in every if a.name not in self.overload.attributes)
         if self.group is None:
             call = f"ops::{self.op.name}({', '.join(['overload', *given])})"
             if self.kind in (SchemaKind.functional, SchemaKind.mutable):
@@ -178,8 +179,6 @@ class Wrapper:
         """The tries to run on the device; what follows them is the CPU tier."""
         if self.op.kind == "custom":
             return self.custom()
-        if self.op.kind == "fill":
-            return f"  if (kernel != nullptr && fill(overload, *kernel, self{self.attributes})) return self;\n"
         setup, iterator, output, result = self.shape_rule()
         tries = ""
         array = f"std::array<const at::Tensor*, {len(self.op.inputs)}>{{{self.pointers}}}"

@@ -1,5 +1,5 @@
 /* Copies with any strides and dtype conversion. R: written, T: read. DIMS: dimensions, fastest first. INNER: along the
- * first, 2 if both sides are contiguous, 1 if the destination is, else 0. */
+ * first, 2 if both sides are contiguous, 3 if the source runs backwards, 1 if only the destination is, else 0. */
 typedef struct {
   hp_i64 size[8], to[8], from[8];
 } copy_geometry;
@@ -25,6 +25,8 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
     for (hp_i64 j = 0; j < run; ++j) {
 #if INNER == 2
       q[j] = R_put((R_c)T_get(p[j]));
+#elif INNER == 3
+      q[j] = R_put((R_c)T_get(p[-j]));
 #elif INNER == 1
       q[j] = R_put((R_c)T_get(p[j * g.from[0]]));
 #else

@@ -16,11 +16,10 @@ from typing import Literal
 #:
 #: ``pointwise``: brought to one dtype and the output's shape (broadcast by stride 0); a CPU scalar becomes a number.
 #: ``matmul``: passed as they are.
-#: ``fill``: the output alone.
 #: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines.
 #: ``custom``: a function of that name in the adapter (``csrc/torch/ops/<family>.cpp``) settles shapes; another one of
 #: that name in ``csrc/ops`` calls the kernels, for every framework.
-Kind = Literal["pointwise", "matmul", "fill", "copy", "custom"]
+Kind = Literal["pointwise", "matmul", "copy", "custom"]
 
 #: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
 #: TensorIterator.
@@ -100,7 +99,12 @@ FAMILIES = (
     "matmul",
     "recurrent",
     "creation",
+    "shape",
     "indexing",
+    "pooling",
+    "resampling",
+    "padding",
+    "grid",
 )
 
 

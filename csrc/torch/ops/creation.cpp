@@ -1,0 +1,149 @@
+#include "../../ops/creation.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/ExpandUtils.h>
+
+#include <cmath>
+
+#include "../custom.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+// ---- One value everywhere
+
+// The bytes of a number in that dtype, as whole words.
+std::array<int64_t, 2> bits_of(const at::Scalar& value, at::ScalarType dtype) {
+  std::array<int64_t, 2> words{};
+  AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(at::kHalf, at::kBFloat16, at::kBool, dtype, "fill_", [&] {
+    const auto element = value.to<scalar_t>();
+    std::memcpy(words.data(), &element, sizeof(element));
+  });
+  return words;
+}
+
+bool fill(const Overload& overload, const Tensor& self, const at::Scalar& value) {
+  if (self.numel() == 0) return true;
+  const hp::Kernel* kernel = overload.kernel();
+  if (kernel != nullptr && torch_adapter::fill(overload, *kernel, self, value)) return true;
+  if (to_core(self.scalar_type()) == DType::kNone || !representable(value, self.scalar_type())) return false;
+  return hp::ops::fill(overload, device_holding(self), view(self), bits_of(value, self.scalar_type()).data());
+}
+bool fill(const Overload& overload, const Tensor& self) { return fill(overload, self, 0); }
+
+bool fill(const Overload& overload, const Tensor& self, const Tensor& value) {
+  if (value.dim() != 0 || value.layout() != at::kStrided) return false;  // torch's own error
+  if (self.numel() == 0) return true;
+  if (value.is_cpu()) return fill(overload, self, value.item());
+  if (value.device() != self.device()) return false;
+  const Tensor everywhere = value.expand(self.sizes());
+  return hp::ops::fill_from(overload, device_holding(self), view(self), view(everywhere));
+}
+
+// ---- Sequences
+
+// Brings the output to its size, as torch's own sequences do; then a kernel that needs it contiguous.
+template <class Launch>
+bool sequence(const Tensor& out, int64_t size, Launch launch) {
+  if (out.numel() != size) out.resize_({size});
+  if (size == 0) return true;
+  const ContiguousOutput target(out);
+  if (!launch(view(target.tensor()))) return false;
+  target.finish();
+  return true;
+}
+
+bool real(const at::Scalar& value) { return !value.isComplex(); }
+
+// Where torch refuses the bounds, nothing; `closed` takes the end in.
+std::optional<int64_t> length(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, bool closed,
+                              at::ScalarType dtype) {
+  const double from = start.toDouble(), to = end.toDouble(), by = step.toDouble();
+  if (!std::isfinite(from) || !std::isfinite(to) || by == 0 || std::isnan(by)) return std::nullopt;
+  if (by > 0 ? to < from : to > from) return std::nullopt;
+  if (!closed && at::isIntegralType(dtype, false)) {
+    const int64_t a = start.toLong(), b = end.toLong(), s = step.toLong();
+    if (s == 0) return std::nullopt;
+    return (b - a + s - (s > 0 ? 1 : -1)) / s;
+  }
+  const double count = closed ? std::floor((to - from) / by) + 1 : std::ceil((to - from) / by);
+  if (!(count >= 0 && count < 9.2e18)) return std::nullopt;
+  return static_cast<int64_t>(count);
+}
+
+bool count(const Overload& overload, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
+           bool closed, const Tensor& out) {
+  const at::ScalarType dtype = out.scalar_type();
+  const bool integers = at::isIntegralType(dtype, false);
+  if (!real(start) || !real(end) || !real(step) || !(integers || at::isFloatingType(dtype))) return false;
+  const auto size = length(start, end, step, closed, dtype);
+  if (!size) return false;
+  return sequence(out, *size, [&](const View& to) {
+    Device& device = device_holding(out);
+    return integers ? hp::ops::arange(overload, device, to, start.toLong(), step.toLong())
+                    : hp::ops::arange(overload, device, to, start.toDouble(), step.toDouble());
+  });
+}
+bool arange(const Overload& overload, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
+            const Tensor& out) {
+  return count(overload, start, end, step, false, out);
+}
+bool range(const Overload& overload, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
+           const Tensor& out) {
+  return count(overload, start, end, step, true, out);
+}
+
+// Bounds as an output of whole numbers knows them.
+double bound(const at::Scalar& value, at::ScalarType dtype) {
+  return at::isIntegralType(dtype, false) ? static_cast<double>(value.toLong()) : value.toDouble();
+}
+bool spaceable(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::ScalarType dtype) {
+  return real(start) && real(end) && steps >= 0 && !at::isComplexType(dtype) && dtype != at::kBool;
+}
+
+bool linspace(const Overload& overload, const at::Scalar& start, const at::Scalar& end, int64_t steps,
+              const Tensor& out) {
+  const at::ScalarType dtype = out.scalar_type();
+  if (!spaceable(start, end, steps, dtype)) return false;
+  return sequence(out, steps, [&](const View& to) {
+    return hp::ops::linspace(overload, device_holding(out), to, bound(start, dtype), bound(end, dtype));
+  });
+}
+
+bool logspace(const Overload& overload, const at::Scalar& start, const at::Scalar& end, int64_t steps, double base,
+              const Tensor& out) {
+  const at::ScalarType dtype = out.scalar_type();
+  if (!spaceable(start, end, steps, dtype)) return false;
+  return sequence(out, steps, [&](const View& to) {
+    return hp::ops::logspace(overload, device_holding(out), to, bound(start, dtype), bound(end, dtype), base);
+  });
+}
+
+// ---- Matrices and complex numbers
+
+bool eye(const Overload& overload, int64_t rows, int64_t columns, const Tensor& out) {
+  if (rows < 0 || columns < 0 || out.is_complex()) return false;
+  out.resize_({rows, columns});
+  if (out.numel() == 0) return true;
+  const ContiguousOutput target(out);
+  if (!hp::ops::eye(overload, device_holding(out), view(target.tensor()))) return false;
+  target.finish();
+  return true;
+}
+bool eye(const Overload& overload, int64_t rows, const Tensor& out) { return eye(overload, rows, rows, out); }
+
+bool complex(const Overload& overload, const Tensor& real, const Tensor& imag, const Tensor& out) {
+  const at::ScalarType dtype = real.scalar_type();
+  if (imag.scalar_type() != dtype || (dtype != at::kFloat && dtype != at::kDouble)) return false;
+  if (out.scalar_type() != c10::toComplexType(dtype)) return false;
+  const auto sizes = at::infer_size(real.sizes(), imag.sizes());
+  at::native::resize_output(out, sizes);
+  if (out.numel() == 0) return true;
+  const Tensor a = real.expand(sizes), b = imag.expand(sizes);
+  return hp::ops::complex(overload, device_holding(out), view(out), view(a), view(b));
+}
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+#include "generated/creation.inc"

@@ -1,0 +1,308 @@
+#include "../../ops/pooling.h"
+
+#include <ATen/native/Pool.h>
+
+#include "../custom.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+using at::IntArrayRef;
+using Pair = std::tuple<Tensor, Tensor>;
+
+// A list with one entry stands for the same one in every dimension; an empty one for `otherwise`.
+int64_t entry(IntArrayRef list, int a, IntArrayRef otherwise) {
+  if (list.empty()) list = otherwise;
+  return list.size() == 1 ? list[0] : list[a];
+}
+
+hp::ops::PoolWindows windows_of(IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                int rank) {
+  hp::ops::PoolWindows made;
+  for (int a = 0; a < rank; ++a) {
+    made.kernel[a] = entry(kernel, a, {1});
+    made.stride[a] = entry(stride, a, kernel);
+    made.padding[a] = entry(padding, a, {0});
+    made.dilation[a] = entry(dilation, a, {1});
+  }
+  return made;
+}
+
+Tensor empty_like(const Tensor& like, IntArrayRef sizes, at::ScalarType dtype) {
+  return empty(sizes, dtype, like.device().index());
+}
+
+// ---- The largest. `launch` gets contiguous outputs and input.
+
+template <class Launch>
+bool largest(const Tensor& out, const Tensor& indices, const Tensor& self, Launch launch) {
+  if (out.numel() == 0) return true;
+  const Tensor source = self.contiguous();
+  const ContiguousOutput values(out), places(indices);
+  if (!launch(view(values.tensor()), view(places.tensor()), view(source))) return false;
+  values.finish();
+  places.finish();
+  return true;
+}
+
+bool max_pool(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
+              IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int rank) {
+  return largest(out, indices, self, [&](const View& values, const View& places, const View& source) {
+    return hp::ops::max_pool(overload, device_holding(self), values, places, source,
+                             windows_of(kernel, stride, padding, dilation, rank), rank);
+  });
+}
+
+bool max_pool2d(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
+                IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool /*ceil_mode*/) {
+  return max_pool(overload, out, indices, self, kernel, stride, padding, dilation, 2);
+}
+
+std::optional<Pair> max_pool3d(const Overload& overload, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                               IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
+  for (IntArrayRef list : {kernel, stride, padding, dilation}) {
+    if (list.size() != 1 && list.size() != 3 && !(list.empty() && list.data() == stride.data())) return std::nullopt;
+  }
+  if (self.dim() != 4 && self.dim() != 5) return std::nullopt;
+  const auto w = windows_of(kernel, stride, padding, dilation, 3);
+  std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end());
+  for (int a = 0; a < 3; ++a) {
+    // Where torch has something to say about the window.
+    if (w.kernel[a] <= 0 || w.stride[a] <= 0 || w.dilation[a] <= 0 || w.padding[a] < 0) return std::nullopt;
+    if (w.padding[a] > w.kernel[a] / 2 || sizes[self.dim() - 3 + a] == 0) return std::nullopt;
+    int64_t& size = sizes[self.dim() - 3 + a];
+    size = at::native::pooling_output_shape<int64_t>(size, w.kernel[a], w.padding[a], w.stride[a], w.dilation[a],
+                                                     ceil_mode);
+    if (size < 1) return std::nullopt;
+  }
+  if (self.size(self.dim() - 4) == 0) return std::nullopt;
+  Tensor out = empty_like(self, sizes, self.scalar_type()), indices = empty_like(self, sizes, at::kLong);
+  if (self.dim() == 5) {
+    const auto format = self.suggest_memory_format();
+    out.unsafeGetTensorImpl()->empty_tensor_restride(format);
+    indices.unsafeGetTensorImpl()->empty_tensor_restride(format);
+  }
+  if (!max_pool(overload, out, indices, self, kernel, stride, padding, dilation, 3)) return std::nullopt;
+  return Pair(std::move(out), std::move(indices));
+}
+bool max_pool3d(const Overload& overload, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& out, const Tensor& indices) {
+  if (indices.scalar_type() != at::kLong || out.scalar_type() != self.scalar_type()) return false;
+  const auto made = max_pool3d(overload, self, kernel, stride, padding, dilation, ceil_mode);
+  return made && deliver(out, std::get<0>(*made)) && deliver(indices, std::get<1>(*made));
+}
+
+bool adaptive_max(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self, int rank) {
+  return largest(out, indices, self, [&](const View& values, const View& places, const View& source) {
+    return hp::ops::adaptive_max_pool(overload, device_holding(self), values, places, source, rank);
+  });
+}
+bool adaptive_max_pool2d(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
+                         IntArrayRef /*output_size*/) {
+  return adaptive_max(overload, out, indices, self, 2);
+}
+bool adaptive_max_pool3d(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
+                         IntArrayRef /*output_size*/) {
+  return adaptive_max(overload, out, indices, self, 3);
+}
+
+bool fractional(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
+                IntArrayRef kernel, const Tensor& samples, int rank) {
+  const Tensor random = samples.contiguous();
+  return largest(out, indices, self, [&](const View& values, const View& places, const View& source) {
+    return hp::ops::fractional_max_pool(overload, device_holding(self), values, places, source, view(random),
+                                        kernel.data(), rank);
+  });
+}
+bool fractional_max_pool2d(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
+                           IntArrayRef kernel, IntArrayRef /*output_size*/, const Tensor& samples) {
+  return fractional(overload, out, indices, self, kernel, samples, 2);
+}
+bool fractional_max_pool3d(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
+                           IntArrayRef kernel, IntArrayRef /*output_size*/, const Tensor& samples) {
+  return fractional(overload, out, indices, self, kernel, samples, 3);
+}
+
+// ---- Its gradients
+
+bool max_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor& indices,
+                  int rank) {
+  if (grad_input.numel() == 0) return true;
+  if (grad.sizes() != indices.sizes() || indices.scalar_type() != at::kLong) return false;
+  const ContiguousOutput target(grad_input);
+  const Tensor given = grad.contiguous(), places = indices.contiguous();
+  if (!hp::ops::max_pool_backward(overload, device_holding(grad), view(target.tensor()), view(given), view(places),
+                                  rank))
+    return false;
+  target.finish();
+  return true;
+}
+
+OptionalTensor max_backward3d(const Overload& overload, const Tensor& grad, const Tensor& self, const Tensor& indices) {
+  if (grad.dim() != self.dim() || grad.scalar_type() != self.scalar_type()) return std::nullopt;
+  Tensor made = empty_like(self, self.sizes(), self.scalar_type());
+  if (self.dim() == 5) made.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
+  if (!max_backward(overload, made, grad, indices, 3)) return std::nullopt;
+  return made;
+}
+
+bool max_pool2d_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor&,
+                         IntArrayRef, IntArrayRef, IntArrayRef, IntArrayRef, bool, const Tensor& indices) {
+  return max_backward(overload, grad_input, grad, indices, 2);
+}
+bool max_pool2d_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor&,
+                         const Tensor& indices) {
+  return max_backward(overload, grad_input, grad, indices, 2);
+}
+bool max_pool2d_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor&,
+                         IntArrayRef, IntArrayRef, const Tensor& indices) {
+  return max_backward(overload, grad_input, grad, indices, 2);
+}
+bool max_pool3d_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor&,
+                         const Tensor& indices) {
+  return max_backward(overload, grad_input, grad, indices, 3);
+}
+OptionalTensor max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef,
+                                   IntArrayRef, IntArrayRef, IntArrayRef, bool, const Tensor& indices) {
+  return max_backward3d(overload, grad, self, indices);
+}
+bool max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef, IntArrayRef,
+                         IntArrayRef, IntArrayRef, bool, const Tensor& indices, const Tensor& grad_input) {
+  return deliver(grad_input, max_backward3d(overload, grad, self, indices));
+}
+OptionalTensor max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef,
+                                   IntArrayRef, const Tensor& indices) {
+  return max_backward3d(overload, grad, self, indices);
+}
+bool max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef, IntArrayRef,
+                         const Tensor& indices, const Tensor& grad_input) {
+  return deliver(grad_input, max_backward3d(overload, grad, self, indices));
+}
+
+// ---- Back to the places
+
+OptionalTensor unpool(const Overload& overload, const Tensor& self, const Tensor& indices, IntArrayRef output_size,
+                      int rank) {
+  if (indices.scalar_type() != at::kLong || static_cast<int>(output_size.size()) != rank) return std::nullopt;
+  if ((self.dim() != rank + 1 && self.dim() != rank + 2) || self.sizes() != indices.sizes()) return std::nullopt;
+  std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end() - rank);
+  sizes.insert(sizes.end(), output_size.begin(), output_size.end());
+  for (int64_t d = self.dim() == rank + 2 ? 1 : 0; d < self.dim(); ++d) {
+    if (self.size(d) == 0 || sizes[d] < 0) return std::nullopt;
+  }
+  Tensor out = empty_like(self, sizes, self.scalar_type());
+  if (out.numel() == 0) return out;
+  const Tensor values = self.contiguous(), places = indices.contiguous();
+  if (!hp::ops::max_unpool(overload, device_holding(self), view(out), view(values), view(places), rank))
+    return std::nullopt;
+  return out;
+}
+OptionalTensor max_unpool2d(const Overload& overload, const Tensor& self, const Tensor& indices,
+                            IntArrayRef output_size) {
+  return unpool(overload, self, indices, output_size, 2);
+}
+bool max_unpool2d(const Overload& overload, const Tensor& self, const Tensor& indices, IntArrayRef output_size,
+                  const Tensor& out) {
+  return deliver(out, unpool(overload, self, indices, output_size, 2));
+}
+OptionalTensor max_unpool3d(const Overload& overload, const Tensor& self, const Tensor& indices,
+                            IntArrayRef output_size, IntArrayRef stride, IntArrayRef padding) {
+  if (stride.size() != 3 || padding.size() != 3) return std::nullopt;
+  for (int64_t step : stride) {
+    if (step <= 0) return std::nullopt;
+  }
+  return unpool(overload, self, indices, output_size, 3);
+}
+bool max_unpool3d(const Overload& overload, const Tensor& self, const Tensor& indices, IntArrayRef output_size,
+                  IntArrayRef stride, IntArrayRef padding, const Tensor& out) {
+  return deliver(out, max_unpool3d(overload, self, indices, output_size, stride, padding));
+}
+
+// ---- The mean
+
+template <class Launch>
+bool with_contiguous(const Tensor& out, const Tensor& self, Launch launch) {
+  if (out.numel() == 0) return true;
+  const ContiguousOutput target(out);
+  const Tensor source = self.contiguous();
+  if (!launch(view(target.tensor()), view(source))) return false;
+  target.finish();
+  return true;
+}
+
+template <class Function>
+bool average(Function function, const Overload& overload, const Tensor& out, const Tensor& self, IntArrayRef kernel,
+             IntArrayRef stride, IntArrayRef padding, bool include_pad, std::optional<int64_t> divisor, int rank) {
+  if (divisor && *divisor == 0) return false;  // torch's own error
+  return with_contiguous(out, self, [&](const View& to, const View& from) {
+    return function(overload, device_holding(self), to, from, windows_of(kernel, stride, padding, {1}, rank),
+                    include_pad, divisor.value_or(0), rank);
+  });
+}
+
+#define HP_AVERAGE(RANK)                                                                                               \
+  bool avg_pool##RANK##d(const Overload& overload, const Tensor& out, const Tensor& self, IntArrayRef kernel,          \
+                         IntArrayRef stride, IntArrayRef padding, bool /*ceil_mode*/, bool include_pad,                \
+                         std::optional<int64_t> divisor) {                                                             \
+    return average(hp::ops::avg_pool, overload, out, self, kernel, stride, padding, include_pad, divisor, RANK);       \
+  }                                                                                                                    \
+  bool avg_pool##RANK##d_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad,              \
+                                  const Tensor& /*self*/, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, \
+                                  bool /*ceil_mode*/, bool include_pad, std::optional<int64_t> divisor) {              \
+    return average(hp::ops::avg_pool_backward, overload, grad_input, grad, kernel, stride, padding, include_pad,       \
+                   divisor, RANK);                                                                                     \
+  }
+HP_AVERAGE(2)
+HP_AVERAGE(3)
+#undef HP_AVERAGE
+
+OptionalTensor adaptive_average(const Overload& overload, const Tensor& self, IntArrayRef output_size, int rank) {
+  if (static_cast<int>(output_size.size()) != rank) return std::nullopt;
+  if (self.dim() != rank + 1 && self.dim() != rank + 2) return std::nullopt;
+  std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end() - rank);
+  for (int a = 0; a < rank; ++a) {
+    if (output_size[a] < 0 || self.size(self.dim() - rank + a) == 0) return std::nullopt;
+    sizes.push_back(output_size[a]);
+  }
+  Tensor out = empty_like(self, sizes, self.scalar_type());
+  if (self.dim() == 4 && rank == 2) out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
+  const bool done = with_contiguous(out, self, [&](const View& to, const View& from) {
+    return hp::ops::adaptive_avg_pool(overload, device_holding(self), to, from, rank);
+  });
+  return done ? OptionalTensor(out) : std::nullopt;
+}
+
+OptionalTensor adaptive_average_backward(const Overload& overload, const Tensor& grad, const Tensor& self, int rank) {
+  if (grad.dim() != self.dim() || grad.dim() <= rank || grad.scalar_type() != self.scalar_type()) return std::nullopt;
+  if (grad.numel() == 0) return std::nullopt;
+  Tensor out = empty_like(self, self.sizes(), self.scalar_type());
+  if (self.dim() == 4 && rank == 2) out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
+  const bool done = with_contiguous(out, grad, [&](const View& to, const View& from) {
+    return hp::ops::adaptive_avg_pool_backward(overload, device_holding(self), to, from, rank);
+  });
+  return done ? OptionalTensor(out) : std::nullopt;
+}
+
+#define HP_ADAPTIVE(RANK)                                                                                              \
+  OptionalTensor adaptive_avg_pool##RANK##d(const Overload& overload, const Tensor& self, IntArrayRef size) {          \
+    return adaptive_average(overload, self, size, RANK);                                                               \
+  }                                                                                                                    \
+  bool adaptive_avg_pool##RANK##d(const Overload& overload, const Tensor& self, IntArrayRef size, const Tensor& out) { \
+    return deliver(out, adaptive_average(overload, self, size, RANK));                                                 \
+  }                                                                                                                    \
+  OptionalTensor adaptive_avg_pool##RANK##d_backward(const Overload& overload, const Tensor& grad,                     \
+                                                     const Tensor& self) {                                             \
+    return adaptive_average_backward(overload, grad, self, RANK);                                                      \
+  }
+HP_ADAPTIVE(2)
+HP_ADAPTIVE(3)
+#undef HP_ADAPTIVE
+bool adaptive_avg_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
+                                  const Tensor& grad_input) {
+  return deliver(grad_input, adaptive_average_backward(overload, grad, self, 3));
+}
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+#include "generated/pooling.inc"
