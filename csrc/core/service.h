@@ -52,7 +52,10 @@ inline VendorArgument attribute(const int64_t* list, int64_t length) {
 
 // Calls the vendor's kernel, if there is one; false when there is none or it declined. Views that it cannot take are
 // made contiguous for it.
-bool call_vendor(const Service& service, Device& device, std::initializer_list<VendorArgument> arguments);
+bool call_vendor(Operator& op, const Kernel* kernel, Device& device, std::initializer_list<VendorArgument> arguments);
+inline bool call_vendor(const Service& service, Device& device, std::initializer_list<VendorArgument> arguments) {
+  return call_vendor(service.op, service.kernel(), device, arguments);
+}
 
 // Counts a call served by portable kernels, and tells observers. `return call.done();` once everything is launched.
 class PortableScope {

@@ -1,9 +1,7 @@
-// Operators whose composite form ends in one that has no CPU kernel: convolution and the fused recurrent cells.
+// Operators whose composite form ends in one that has no CPU kernel: the fused recurrent cells.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/tanh.h>
@@ -16,33 +14,6 @@ namespace {
 
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
-
-// Convolution as the CPU tier would run it, if the boxed way could reach its CPU kernel.
-Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, c10::SymIntArrayRef stride,
-                   c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
-                   c10::SymIntArrayRef output_padding, c10::SymInt groups) {
-  static Operator& op = Operator::intern("aten::convolution_overrideable");
-  op.count(Tier::kCpu);
-  const OptionalTensor host_bias = bias && bias->defined() ? OptionalTensor(bias->cpu()) : std::nullopt;
-  return at::convolution_symint(input.cpu(), weight.cpu(), host_bias, stride, padding, dilation, transposed,
-                                output_padding, std::move(groups))
-      .to(input.device());
-}
-
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
-                                                        c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
-                                                        c10::SymIntArrayRef dilation, bool transposed,
-                                                        c10::SymIntArrayRef output_padding, c10::SymInt groups,
-                                                        std::array<bool, 3> mask) {
-  static Operator& op = Operator::intern("aten::convolution_backward_overrideable");
-  op.count(Tier::kCpu);
-  const std::vector<c10::SymInt> bias_sizes{transposed ? weight.sym_size(1) * groups : weight.sym_size(0)};
-  auto [grad_input, grad_weight, grad_bias] =
-      at::convolution_backward_symint(grad.cpu(), input.cpu(), weight.cpu(), at::OptionalSymIntArrayRef(bias_sizes),
-                                      stride, padding, dilation, transposed, output_padding, groups, mask);
-  auto up = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(input.device()) : tensor; };
-  return {up(grad_input), up(grad_weight), up(grad_bias)};
-}
 
 Tensor with_bias(const Tensor& gates, const OptionalTensor& bias) {
   return bias && bias->defined() ? gates + *bias : gates;
@@ -103,8 +74,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("convolution_overrideable", TORCH_FN(convolution));
-  m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
   m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
   m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));

@@ -15,13 +15,12 @@ from typing import Literal
 #: How the adapter prepares the operands before it calls the kernel.
 #:
 #: ``pointwise``: brought to one dtype and the output's shape (broadcast by stride 0); a CPU scalar becomes a number.
-#: ``matmul``: passed as they are.
 #: ``reduction``: one input, and the dimensions to reduce; portable kernels only.
 #: ``fill``: the output alone.
 #: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines.
 #: ``custom``: a function of that name in the adapter (``csrc/torch/ops/<family>.cpp``) settles shapes; another one of
 #: that name in ``csrc/ops`` calls the kernels, for every framework.
-Kind = Literal["pointwise", "reduction", "matmul", "fill", "copy", "custom"]
+Kind = Literal["pointwise", "reduction", "fill", "copy", "custom"]
 
 #: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
 #: TensorIterator.
@@ -41,6 +40,8 @@ class Overload:
     #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
     chooser: str = ""
     iteration: Iteration | None = None
+    #: The adapter's function takes every call: there is no CPU kernel of that name for the last tier.
+    takes_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing")
+FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "convolution", "creation", "indexing")
 
 
 def family_ops(family: str) -> tuple[Op, ...]:
