@@ -48,8 +48,8 @@ struct Prepared {
 
 }  // namespace
 
-bool call_vendor(const Service& service, Device& device, const VendorArgument* first, const VendorArgument* last) {
-  const Kernel* kernel = service.kernel();
+bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const VendorArgument* first,
+                 const VendorArgument* last) {
   if (kernel == nullptr) return false;
   const bool any_strides = (kernel->flags & HP_KERNEL_STRIDED) != 0;
   std::deque<Prepared> views;  // addresses of elements stay
@@ -96,15 +96,14 @@ bool call_vendor(const Service& service, Device& device, const VendorArgument* f
       }
     }
   }
-  if (observed()) notify({service.op, Tier::kVendor, true, nullptr});
-  if (!launch(service.op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size())))
-    return false;
+  if (observed()) notify({op, Tier::kVendor, true, nullptr});
+  if (!launch(op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size()))) return false;
   auto prepared = views.begin();
   for (const VendorArgument* at = first; at != last; ++at) {
     if (at->kind <= VendorArgument::kInput) (prepared++)->finish(device, *at);
   }
-  service.op.count(Tier::kVendor);
-  if (observed()) notify({service.op, Tier::kVendor, false, nullptr});
+  op.count(Tier::kVendor);
+  if (observed()) notify({op, Tier::kVendor, false, nullptr});
   return true;
 }
 

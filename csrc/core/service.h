@@ -52,9 +52,18 @@ inline VendorArgument attribute(const int64_t* list, int64_t length) {
 
 // Calls the vendor's kernel, if there is one; false when there is none or it declined. Views that it cannot take are
 // made contiguous for it.
-bool call_vendor(const Service& service, Device& device, const VendorArgument* first, const VendorArgument* last);
+bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const VendorArgument* first,
+                 const VendorArgument* last);
+inline bool call_vendor(const Service& service, Device& device, const VendorArgument* first,
+                        const VendorArgument* last) {
+  return call_vendor(service.op, service.kernel(), device, first, last);
+}
+inline bool call_vendor(Operator& op, const Kernel* kernel, Device& device,
+                        std::initializer_list<VendorArgument> arguments) {
+  return call_vendor(op, kernel, device, arguments.begin(), arguments.end());
+}
 inline bool call_vendor(const Service& service, Device& device, std::initializer_list<VendorArgument> arguments) {
-  return call_vendor(service, device, arguments.begin(), arguments.end());
+  return call_vendor(service.op, service.kernel(), device, arguments);
 }
 
 // Counts a call served by portable kernels, and tells observers. `return call.done();` once everything is launched.

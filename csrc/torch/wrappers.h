@@ -210,30 +210,6 @@ inline bool fill(const Overload& overload, const hp::Kernel& kernel, const at::T
          pointwise(overload, kernel, output, output.scalar_type(), std::array<const at::Tensor*, 0>{}, value);
 }
 
-// Matrix products: no promotion and no broadcasting, so operands go as they are.
-template <size_t kInputs>
-bool matmul(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output,
-            const std::array<const at::Tensor*, kInputs>& inputs) {
-  if (output.numel() == 0) return true;
-  if (inputs[0]->numel() == 0) {
-    output.zero_();  // an empty sum
-    return true;
-  }
-  const bool any_strides = (kernel.flags & HP_KERNEL_STRIDED) != 0;
-  const Destination destination(output, output.scalar_type(), any_strides);
-  Call call(overload.op, kernel, device_holding(output));
-  call.add(destination.tensor());
-  std::array<at::Tensor, kInputs> kept;
-  for (size_t i = 0; i < kInputs; ++i) {
-    const at::Tensor* operand = inputs[i];
-    if (!any_strides && !operand->is_contiguous()) operand = &(kept[i] = operand->contiguous());
-    call.add(*operand);
-  }
-  if (!call.run()) return false;
-  destination.finish();
-  return true;
-}
-
 inline at::Tensor output_like(const at::Tensor& self) {
   return self.is_non_overlapping_and_dense()
              ? empty_strided(self.sizes(), self.strides(), self.scalar_type(), self.device().index())

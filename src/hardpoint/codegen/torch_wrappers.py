@@ -172,8 +172,9 @@ class Wrapper:
             outputs = [f"structured.outputs[{i}]" for i in range(count)]
             inputs = [a.name for a in self.function.func.arguments.flat_non_out]
             attempt = f"    if (ops::{self.op.name}({', '.join(['overload', *outputs, *inputs])})) {result}\n"
-        able = "" if self.overload.complete else "overload.able() && "
-        return f"  if ({able}all_on_device({tensors})) {{\n{setup}{attempt}  }}\n"
+        if self.overload.takes_all:
+            return attempt
+        return f"  if (overload.able() && all_on_device({tensors})) {{\n{setup}{attempt}  }}\n"
 
     def body(self) -> str:
         """The tries to run on the device; what follows them is the CPU tier."""
@@ -182,9 +183,7 @@ class Wrapper:
         setup, iterator, output, result = self.shape_rule()
         tries = ""
         array = f"std::array<const at::Tensor*, {len(self.op.inputs)}>{{{self.pointers}}}"
-        if self.op.kind == "matmul":
-            tries += f"    if (kernel != nullptr && matmul(overload, *kernel, {output}, {array})) {result}\n"
-        elif self.all_tensors and not self.overload.chooser and self.overload.iteration != "where":
+        if self.all_tensors and not self.overload.chooser and self.overload.iteration != "where":
             tries += (
                 f"    if (kernel != nullptr && pointwise(overload, *kernel, {output}, {iterator}.common_dtype(), "
                 f"{array}{self.attributes})) {result}\n"
@@ -222,9 +221,6 @@ class Wrapper:
         given = ", ".join(self.outputs)
         declared = f"Structured<{cls}, {FORMS[self.kind]}, {count}> structured" + (f"({given})" if given else "")
         setup = f"    {declared};\n    structured.meta({arguments});\n"
-        if self.op.kind == "matmul":
-            tensors = self.pointers + (f", &{self.output}" if self.output else "")
-            setup = f"    check_same_device(overload, {{{tensors}}});\n" + setup
         moved = [f"std::move(structured.outputs[{i}])" for i in range(count)]
         result = f"return {self.output};" if self.output else f"return {moved[0]};"
         if count > 1:

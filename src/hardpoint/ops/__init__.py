@@ -15,11 +15,10 @@ from typing import Literal
 #: How the adapter prepares the operands before it calls the kernel.
 #:
 #: ``pointwise``: brought to one dtype and the output's shape (broadcast by stride 0); a CPU scalar becomes a number.
-#: ``matmul``: passed as they are.
 #: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines.
 #: ``custom``: a function of that name in the adapter (``csrc/torch/ops/<family>.cpp``) settles shapes; another one of
 #: that name in ``csrc/ops`` calls the kernels, for every framework.
-Kind = Literal["pointwise", "matmul", "copy", "custom"]
+Kind = Literal["pointwise", "copy", "custom"]
 
 #: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
 #: TensorIterator.
@@ -39,10 +38,10 @@ class Overload:
     #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
     chooser: str = ""
     iteration: Iteration | None = None
-    #: The adapter's function serves every call: torch has no kernel for the CPU that could follow.
-    complete: bool = False
     #: Of a custom operator: its function settles the output's shape itself, although torch has a structured kernel.
     own_shape: bool = False
+    #: The adapter's function takes every call: there is no CPU kernel of that name for the last tier.
+    takes_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +96,7 @@ FAMILIES = (
     "loss",
     "attention",
     "matmul",
+    "convolution",
     "recurrent",
     "creation",
     "shape",

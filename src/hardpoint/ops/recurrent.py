@@ -5,7 +5,7 @@ from hardpoint.ops import Op, Overload
 
 def cell(name: str, inputs: tuple[str, ...], doc: str, aten: str) -> Op:
     """A cell, in one kernel."""
-    return Op(name, "custom", inputs, doc, {aten: Overload(complete=True)})
+    return Op(name, "custom", inputs, doc, {aten: Overload(takes_all=True)})
 
 
 OPS = (

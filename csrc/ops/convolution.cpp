@@ -1,0 +1,458 @@
+#include "convolution.h"
+
+#include <algorithm>
+
+#include "../core/template_call.h"
+#include "matmul.h"
+
+namespace hp::ops {
+namespace {
+
+// Structs of integers here are declared the same way in kernels/convolution.c and kernels/convolution_vectors.c.
+
+// A convolution as relation between x, y and the weight: an ordinary one makes y of x, a transposed one x of y.
+struct Convolution {
+  int64_t batch, groups, outer, inner, with_bias;
+  int64_t x_size[3], y_size[3], kernel[3], stride[3], padding[3], dilation[3];
+  int64_t x[5], y[5], weight[5];
+};
+
+struct Padding {
+  int64_t batch, channels, channel;
+  int64_t size[3], from[5], before[3], stride[3], phases[3], length[3];
+};
+
+struct Taps {
+  int64_t count, transposed, kernel[3], dilation[3], stride[3], phases[3], length[3], weight[3];
+  int64_t phase[3];
+};
+
+struct Application {
+  int64_t groups, rows, channels, channel, pitch[2], start, grid[3], out[5];
+  int64_t panel_group, weight_group, weight_row, weight_channel;
+  int64_t block, blocks, block_rows, row_blocks, with_bias;
+  Taps taps;
+};
+
+struct Correlation {
+  int64_t batch, groups, outer, inner, x_channel, y_channel, length, weight[2], block, blocks;
+  Taps taps;
+};
+
+constexpr int64_t kMaxTaps = 512;  // that the vectorised kernels have room for
+constexpr int64_t kRows = 12;      // a multiple of these is a number of whole tiles
+constexpr int64_t kLowestPanel = 4;
+constexpr int64_t kColumns = 128;     // the same for columns; also what kernels may read beyond the end
+constexpr int64_t kChannelTail = 16;  // zeros behind a padded channel: a vector
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t a, int64_t unit) { return ceil_div(a, unit) * unit; }
+int64_t volume(const int64_t (&sizes)[3]) { return sizes[0] * sizes[1] * sizes[2]; }
+
+// Missing dimensions come in front, of size 1.
+void spatial(const View& view, int64_t (&strides)[5], int64_t (*sizes)[3]) {
+  const int missing = 5 - view.ndim;
+  strides[0] = view.strides[0];
+  strides[1] = view.strides[1];
+  for (int d = 0; d < 3; ++d) {
+    strides[2 + d] = d < missing ? 0 : view.strides[2 + d - missing];
+    if (sizes != nullptr) (*sizes)[d] = d < missing ? 1 : view.sizes[2 + d - missing];
+  }
+}
+void attribute_list(const int64_t* from, int dimensions, int64_t fill, int64_t (&to)[3]) {
+  for (int d = 0; d < 3; ++d) to[d] = d < 3 - dimensions ? fill : from[d - (3 - dimensions)];
+}
+
+Convolution relate(const View& x, const View& y, const View& weight, const ConvolutionAttributes& attributes) {
+  Convolution g;
+  g.batch = x.sizes[0];
+  g.groups = attributes.groups;
+  g.outer = weight.sizes[0] / attributes.groups;
+  g.inner = weight.sizes[1];
+  g.with_bias = 0;
+  spatial(x, g.x, &g.x_size);
+  spatial(y, g.y, &g.y_size);
+  spatial(weight, g.weight, &g.kernel);
+  attribute_list(attributes.stride, attributes.dimensions, 1, g.stride);
+  attribute_list(attributes.padding, attributes.dimensions, 0, g.padding);
+  attribute_list(attributes.dilation, attributes.dimensions, 1, g.dilation);
+  return g;
+}
+
+bool has_vectors(const Device& device, const Convolution& g) {
+  return device.plugin.compiler.group_size == 1 && volume(g.kernel) <= kMaxTaps;
+}
+
+// Scratch memory with a padded tensor.
+struct Padded {
+  Padding geometry;
+  TemplateCall call;
+  Scratch scratch;
+
+  static TemplateKernels& kernels() {
+    static TemplateKernels made("convolution_vectors:pad", {"T"});
+    return made;
+  }
+  static int64_t bytes(const Padding& g, DType dtype) {
+    return (g.batch * g.channels * g.channel + kColumns) * info(accumulator(dtype)).bytes;
+  }
+  Padded(Device& device, const View& tensor, const Padding& geometry)
+      : geometry(geometry), call(kernels(), device, {tensor.dtype}), scratch(device, bytes(geometry, tensor.dtype)) {
+    call.pointer(scratch.get()).arg(tensor).value(geometry);
+  }
+  void launch(Operator& op) {
+    const int64_t all = geometry.batch * geometry.channels;
+    const int64_t per_group = call.rows_per_group(geometry.channel);
+    call.integer(per_group).launch(op, ceil_div(all, per_group));
+  }
+};
+
+// x with zeros around it, such that each tap of the kernel is at a fixed distance.
+Padding pad_x(const Convolution& g) {
+  Padding p;
+  p.batch = g.batch;
+  p.channels = g.groups * g.inner;
+  std::copy_n(g.x_size, 3, p.size);
+  std::copy_n(g.x, 5, p.from);
+  for (int d = 0; d < 3; ++d) {
+    p.before[d] = g.padding[d];
+    p.stride[d] = g.stride[d];
+    p.phases[d] = g.kernel[d] == 1 ? 1 : g.stride[d];
+    p.length[d] = ((g.y_size[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d]) / g.stride[d] + 1;
+  }
+  p.channel = round_up(volume(p.phases) * volume(p.length), kChannelTail) + kChannelTail;
+  return p;
+}
+
+// y, such that the taps of a transposed convolution are at fixed distances.
+Padding pad_y(const Convolution& g) {
+  Padding p;
+  p.batch = g.batch;
+  p.channels = g.groups * g.outer;
+  std::copy_n(g.y_size, 3, p.size);
+  std::copy_n(g.y, 5, p.from);
+  for (int d = 0; d < 3; ++d) {
+    p.before[d] = (g.kernel[d] - 1) * g.dilation[d] / g.stride[d];
+    p.stride[d] = p.phases[d] = 1;
+    p.length[d] = (g.x_size[d] - 1 + g.padding[d]) / g.stride[d] + p.before[d] + 1;
+  }
+  p.channel = round_up(volume(p.length), kChannelTail) + kChannelTail;
+  return p;
+}
+
+// y in rows that are as long as those of the padded x.
+Padding pad_y_like(const Convolution& g, const Padding& x) {
+  Padding p = pad_y(g);
+  for (int d = 0; d < 3; ++d) {
+    p.before[d] = 0;
+    p.length[d] = d == 0 ? g.y_size[0] : x.length[d];
+  }
+  p.channel = round_up(volume(p.length), kChannelTail);
+  return p;
+}
+
+Taps taps_of(const Convolution& g, const Padding& p, bool transposed) {
+  Taps taps;
+  taps.count = volume(g.kernel);
+  taps.transposed = transposed;
+  std::copy_n(g.kernel, 3, taps.kernel);
+  std::copy_n(g.dilation, 3, taps.dilation);
+  std::copy_n(g.stride, 3, taps.stride);
+  std::copy_n(p.phases, 3, taps.phases);
+  std::copy_n(p.length, 3, taps.length);
+  std::copy_n(g.weight + 2, 3, taps.weight);
+  std::fill_n(taps.phase, 3, 0);
+  return taps;
+}
+
+// How the result is shared out among groups; says how many. Only shapes decide.
+int64_t share_out(Application& a, int64_t batch) {
+  constexpr int64_t kWorth = 1 << 19, kEnough = 8, kSourceElements = 1 << 16;
+  const int64_t all = (a.grid[0] - 1) * a.pitch[0] + (a.grid[1] - 1) * a.pitch[1] + a.grid[2];
+  const int64_t depth = std::max<int64_t>(1, a.channels * a.taps.count), every = batch * a.groups;
+  int64_t most = std::clamp<int64_t>(kSourceElements / a.channels, kColumns, 4096);
+  a.block_rows = round_up(a.rows, kRows);
+  for (;;) {
+    a.block = round_up(ceil_div(all, ceil_div(all, most)), kColumns);
+    a.blocks = ceil_div(all, a.block);
+    a.row_blocks = ceil_div(a.rows, a.block_rows);
+    const int64_t work = std::min(a.block, all) * std::min(a.block_rows, a.rows) * depth;
+    if (every * a.blocks * a.row_blocks >= kEnough || work <= kWorth) break;
+    if (most > kColumns && a.block > kColumns) {
+      most = std::max(kColumns, most / 2);
+    } else if (a.block_rows > 2 * kRows && a.rows > 2) {
+      a.block_rows = round_up(a.block_rows / 2, kRows);
+    } else {
+      break;
+    }
+  }
+  return every * a.blocks * a.row_blocks;
+}
+
+// One launch for the weight's panels, one for the result.
+bool apply(const Service& service, Device& device, const View& out, int64_t offset, const Scratch& from,
+           const View& weight, const View& bias, Application& a, int64_t batch) {
+  static TemplateKernels packing("convolution_vectors:panels", {"T"}), applying("convolution_vectors:apply", {"T"});
+  TemplateCall pack(packing, device, {weight.dtype}), call(applying, device, {weight.dtype});
+  if (!pack.available() || !call.available()) return false;
+  a.panel_group = round_up(a.rows, kRows) * a.channels * a.taps.count;
+  a.with_bias = bias.defined();
+  const Scratch panels(device, std::max<int64_t>(1, a.groups * a.panel_group) * info(accumulator(weight.dtype)).bytes);
+  const int64_t groups = share_out(a, batch);
+  // How high a panel is, the kernel knows: groups that are too many do nothing.
+  pack.pointer(panels.get()).arg(weight).value(a).launch(service.op, a.groups * ceil_div(a.rows, kLowestPanel));
+  void* const to = static_cast<char*>(out.data) + offset * info(out.dtype).bytes;
+  call.pointer(to).pointer(from.get()).pointer(panels.get()).pointer(a.with_bias ? bias.data : to).value(a);
+  call.launch(service.op, groups);
+  return true;
+}
+
+// A kernel of one element between matrices of channels and places.
+bool is_product(const Convolution& g) {
+  // One spatial dimension is enough.
+  const auto dense = [](const int64_t (&size)[3], const int64_t (&strides)[5]) {
+    int64_t expected = -1;
+    for (int d = 2; d >= 0; --d) {
+      if (size[d] == 1) continue;
+      if (expected >= 0 && strides[2 + d] != expected) return false;
+      expected = size[d] * strides[2 + d];
+    }
+    return true;
+  };
+  for (int d = 0; d < 3; ++d) {
+    if (g.kernel[d] != 1 || g.stride[d] != 1 || g.padding[d] != 0 || g.x_size[d] != g.y_size[d]) return false;
+  }
+  return g.groups == 1 && dense(g.x_size, g.x) && dense(g.y_size, g.y);
+}
+
+struct Matrix {
+  Matrix(const View& tensor, int64_t batch, int64_t rows, int64_t columns, int64_t per_batch, int64_t per_row,
+         int64_t per_column)
+      : sizes{batch, rows, columns}, strides{per_batch, per_row, per_column} {
+    view = {tensor.data, tensor.dtype, 3, sizes, strides};
+  }
+  View view;
+  int64_t sizes[3], strides[3];
+};
+
+int64_t place_stride(const int64_t (&size)[3], const int64_t (&strides)[5]) {
+  return size[2] != 1 ? strides[4] : size[1] != 1 ? strides[3] : strides[2];
+}
+
+bool make_y(const Service& service, Device& device, const View& y, const View& x, const View& weight, const View& bias,
+            Convolution& g) {
+  g.with_bias = bias.defined();
+  if (is_product(g)) {
+    const int64_t places = volume(g.y_size);
+    const Matrix out(y, g.batch, g.outer, places, g.y[0], g.y[1], place_stride(g.y_size, g.y));
+    const Matrix left(weight, g.batch, g.outer, g.inner, 0, g.weight[0], g.weight[1]);
+    const Matrix right(x, g.batch, g.inner, places, g.x[0], g.x[1], place_stride(g.x_size, g.x));
+    const Matrix more(bias, g.batch, g.outer, places, 0, 1, 0);
+    return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {},
+                          {});
+  }
+  if (has_vectors(device, g)) {
+    const Padding padding = pad_x(g);
+    Application a;
+    a.groups = g.groups;
+    a.rows = g.outer;
+    a.channels = g.inner;
+    a.channel = padding.channel;
+    a.pitch[0] = padding.length[1] * padding.length[2];
+    a.pitch[1] = padding.length[2];
+    a.start = 0;
+    std::copy_n(g.y_size, 3, a.grid);
+    std::copy_n(g.y, 5, a.out);
+    a.weight_group = g.outer * g.weight[0];
+    a.weight_row = g.weight[0];
+    a.weight_channel = g.weight[1];
+    a.taps = taps_of(g, padding, false);
+    Padded padded(device, x, padding);
+    if (padded.call.available()) {
+      padded.launch(service.op);
+      if (apply(service, device, y, 0, padded.scratch, weight, bias, a, g.batch)) return true;
+    }
+  }
+  static TemplateKernels kernels("convolution:y", {"T"});
+  TemplateCall call(kernels, device, {y.dtype});
+  if (!call.available()) return false;
+  const int64_t elements = y.numel();
+  call.arg(y).arg(x).arg(weight).pointer(bias.defined() ? bias.data : y.data).value(g).integer(elements);
+  call.launch_elements(service.op, elements);
+  return true;
+}
+
+// One application for each phase of x, which some of the taps reach.
+bool make_x_by_phases(const Service& service, Device& device, const View& x, const View& y, const View& weight,
+                      const View& bias, const Convolution& g) {
+  const Padding padding = pad_y(g);
+  Padded padded(device, y, padding);
+  if (!padded.call.available()) return false;
+  padded.launch(service.op);
+  for (int64_t number = 0; number < volume(g.stride); ++number) {
+    const int64_t phase[3] = {number / g.stride[2] / g.stride[1], number / g.stride[2] % g.stride[1],
+                              number % g.stride[2]};
+    Application a;
+    a.taps = taps_of(g, padding, true);
+    a.start = 0;
+    int64_t offset = 0;
+    bool empty = false;
+    a.taps.count = 1;
+    for (int d = 0; d < 3; ++d) {
+      const int64_t stride = g.stride[d], shift = g.padding[d] - phase[d];
+      const int64_t first = shift <= 0 ? 0 : ceil_div(shift, stride);
+      const int64_t last = g.x_size[d] - 1 + shift < 0 ? -1 : (g.x_size[d] - 1 + shift) / stride;
+      a.grid[d] = last - first + 1;
+      empty |= a.grid[d] <= 0;
+      a.start = a.start * padding.length[d] + first;
+      offset += (first * stride - shift) * g.x[2 + d];
+      a.out[2 + d] = g.x[2 + d] * stride;
+      a.taps.phase[d] = phase[d];
+      int64_t reached = 0;
+      for (int64_t k = 0; k < g.kernel[d]; ++k) reached += k * g.dilation[d] % stride == phase[d];
+      a.taps.count *= reached;
+    }
+    if (empty) continue;
+    a.groups = g.groups;
+    a.rows = g.inner;
+    a.channels = g.outer;
+    a.channel = padding.channel;
+    a.pitch[0] = padding.length[1] * padding.length[2];
+    a.pitch[1] = padding.length[2];
+    a.out[0] = g.x[0];
+    a.out[1] = g.x[1];
+    a.weight_group = g.outer * g.weight[0];
+    a.weight_row = g.weight[1];
+    a.weight_channel = g.weight[0];
+    if (!apply(service, device, x, offset, padded.scratch, weight, bias, a, g.batch)) return false;
+  }
+  return true;
+}
+
+bool make_x(const Service& service, Device& device, const View& x, const View& y, const View& weight, const View& bias,
+            Convolution& g) {
+  g.with_bias = bias.defined();
+  if (is_product(g)) {
+    const int64_t places = volume(g.y_size);
+    const Matrix out(x, g.batch, g.inner, places, g.x[0], g.x[1], place_stride(g.x_size, g.x));
+    const Matrix left(weight, g.batch, g.inner, g.outer, 0, g.weight[1], g.weight[0]);
+    const Matrix right(y, g.batch, g.outer, places, g.y[0], g.y[1], place_stride(g.y_size, g.y));
+    const Matrix more(bias, g.batch, g.inner, places, 0, 1, 0);
+    return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {},
+                          {});
+  }
+  if (has_vectors(device, g) && make_x_by_phases(service, device, x, y, weight, bias, g)) return true;
+  static TemplateKernels kernels("convolution:x", {"T"});
+  TemplateCall call(kernels, device, {x.dtype});
+  if (!call.available()) return false;
+  const int64_t elements = x.numel();
+  call.arg(x).arg(y).arg(weight).pointer(bias.defined() ? bias.data : x.data).value(g).integer(elements);
+  call.launch_elements(service.op, elements);
+  return true;
+}
+
+bool make_weight(const Service& service, Device& device, const View& weight, const View& x, const View& y,
+                 const Convolution& g) {
+  static TemplateKernels kernels("convolution:weight", {"T"}), fast("convolution_vectors:correlate", {"T"});
+  if (has_vectors(device, g)) {
+    const Padding x_padding = pad_x(g), y_padding = pad_y_like(g, x_padding);
+    Padded padded_x(device, x, x_padding), padded_y(device, y, y_padding);
+    TemplateCall call(fast, device, {weight.dtype});
+    if (call.available() && padded_x.call.available()) {
+      Correlation c;
+      c.batch = g.batch;
+      c.groups = g.groups;
+      c.outer = g.outer;
+      c.inner = g.inner;
+      c.x_channel = x_padding.channel;
+      c.y_channel = y_padding.channel;
+      const int64_t row = x_padding.length[2], plane = x_padding.length[1] * row;
+      c.length = round_up((g.y_size[0] - 1) * plane + (g.y_size[1] - 1) * row + g.y_size[2], kChannelTail);
+      std::copy_n(g.weight, 2, c.weight);
+      c.taps = taps_of(g, x_padding, false);
+      // Enough groups for many threads, each with whole tiles.
+      constexpr int64_t kEnough = 16, kBand = 4, kTile = 12;
+      const int64_t columns = g.inner * c.taps.count, bands = g.groups * ceil_div(g.outer, kBand);
+      c.block = round_up(ceil_div(columns, ceil_div(kEnough, bands)), kTile);
+      c.blocks = ceil_div(columns, c.block);
+      padded_x.launch(service.op);
+      padded_y.launch(service.op);
+      call.arg(weight).pointer(padded_x.scratch.get()).pointer(padded_y.scratch.get()).value(c);
+      call.launch(service.op, bands * c.blocks);
+      return true;
+    }
+  }
+  TemplateCall call(kernels, device, {weight.dtype});
+  if (!call.available()) return false;
+  call.arg(weight).arg(x).arg(y).value(g).launch(service.op, weight.numel());
+  return true;
+}
+
+bool sum_channels(const Service& service, Device& device, const View& sums, const View& tensor) {
+  static TemplateKernels kernels("convolution:bias", {"T"});
+  TemplateCall call(kernels, device, {sums.dtype});
+  if (!call.available()) return false;
+  Convolution g{};
+  g.batch = tensor.sizes[0];
+  spatial(tensor, g.y, &g.y_size);
+  call.arg(sums).arg(tensor).value(g).launch(service.op, sums.sizes[0]);
+  return true;
+}
+
+}  // namespace
+
+bool convolution(const Service& service, Device& device, const View& out, const View& input_view, const View& weight,
+                 const View& bias, const ConvolutionAttributes& a) {
+  const int n = a.dimensions;
+  if (call_vendor(
+          service, device,
+          {output(out), input(input_view), input(weight), input(bias), attribute(a.stride, n), attribute(a.padding, n),
+           attribute(a.dilation, n), attribute(a.transposed), attribute(a.output_padding, n), attribute(a.groups)}))
+    return true;
+  if (!service.has_compiler || !is_float(out.dtype)) return false;
+  Convolution g = a.transposed ? relate(out, input_view, weight, a) : relate(input_view, out, weight, a);
+  PortableScope scope(service);
+  const bool made = a.transposed ? make_x(service, device, out, input_view, weight, bias, g)
+                                 : make_y(service, device, out, input_view, weight, bias, g);
+  return made && scope.done();
+}
+
+bool convolution_backward(const Service& service, const Kernel* input_kernel, const Kernel* weight_kernel,
+                          Device& device, const View& grad_input, const View& grad_weight, const View& grad_bias,
+                          const View& grad, const View& input_view, const View& weight,
+                          const ConvolutionAttributes& a) {
+  const int n = a.dimensions;
+  if (!is_float(grad.dtype)) return false;
+  const bool input_done =
+      !grad_input.defined() || call_vendor(service.op, input_kernel, device,
+                                           {output(grad_input), input(grad), input(weight), attribute(a.stride, n),
+                                            attribute(a.padding, n), attribute(a.dilation, n), attribute(a.transposed),
+                                            attribute(a.output_padding, n), attribute(a.groups)});
+  const bool weight_done = !grad_weight.defined() ||
+                           call_vendor(service.op, weight_kernel, device,
+                                       {output(grad_weight), input(grad), input(input_view), attribute(a.stride, n),
+                                        attribute(a.padding, n), attribute(a.dilation, n), attribute(a.transposed),
+                                        attribute(a.output_padding, n), attribute(a.groups)});
+  if (input_done && weight_done && !grad_bias.defined()) return true;
+  if (!service.has_compiler) return false;
+  PortableScope scope(service);
+  const Convolution g = a.transposed ? relate(grad, input_view, weight, a) : relate(input_view, grad, weight, a);
+  if (!input_done) {
+    Convolution backward = g;
+    spatial(grad_input, a.transposed ? backward.y : backward.x, nullptr);
+    const bool made = a.transposed ? make_y(service, device, grad_input, grad, weight, {}, backward)
+                                   : make_x(service, device, grad_input, grad, weight, {}, backward);
+    if (!made) return false;
+  }
+  if (!weight_done) {
+    Convolution backward = g;
+    spatial(grad_weight, backward.weight, nullptr);
+    const bool made = a.transposed ? make_weight(service, device, grad_weight, grad, input_view, backward)
+                                   : make_weight(service, device, grad_weight, input_view, grad, backward);
+    if (!made) return false;
+  }
+  if (grad_bias.defined() && !sum_channels(service, device, grad_bias, grad)) return false;
+  return scope.done();
+}
+
+}  // namespace hp::ops

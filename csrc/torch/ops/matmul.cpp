@@ -1,0 +1,148 @@
+#include "../../ops/matmul.h"
+
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/relu.h>
+
+#include "../custom.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+using hp::ops::Factor;
+
+bool matmul(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat2) {
+  check_same_device(overload, {&self, &mat2, &out});
+  if (out.numel() == 0) return true;
+  if (self.numel() == 0) {
+    out.zero_();  // an empty sum
+    return true;
+  }
+  return hp::ops::matmul(overload, device_holding(out), view(out), view(self), view(mat2));
+}
+
+// Nothing where torch has an error of its own, or the number is complex.
+std::optional<Factor> factor(const at::Scalar& value, at::ScalarType dtype) {
+  if (value.isComplex()) return std::nullopt;
+  if (at::isFloatingType(dtype)) return Factor{value.toDouble(), 0};
+  if (value.isFloatingPoint()) return std::nullopt;
+  return Factor{0, value.toLong()};
+}
+bool is_zero(Factor value) { return value.real == 0 && value.integer == 0; }
+
+// A view with sizes and strides of its own.
+struct Shaped {
+  View view;
+  std::array<int64_t, 3> sizes, strides;
+};
+
+// `tensor` broadcast to the sizes of `like`; undefined where it cannot be.
+bool broadcast(const Tensor& tensor, const View& like, Shaped& shaped) {
+  const int64_t missing = like.ndim - tensor.dim();
+  if (missing < 0) return false;
+  for (int d = 0; d < like.ndim; ++d) {
+    const bool there = d >= missing;
+    const int64_t size = there ? tensor.size(d - missing) : 1;
+    if (size != like.sizes[d] && size != 1) return false;
+    shaped.sizes[d] = like.sizes[d];
+    shaped.strides[d] = there && size != 1 ? tensor.stride(d - missing) : 0;
+  }
+  shaped.view = {const_cast<void*>(tensor.const_data_ptr()), to_core(tensor.scalar_type()), like.ndim,
+                 shaped.sizes.data(), shaped.strides.data()};
+  return true;
+}
+
+// A vector as a matrix of one column.
+void as_column(const Tensor& vector, Shaped& shaped) {
+  shaped.sizes = {vector.size(0), 1, 0};
+  shaped.strides = {vector.stride(0), 1, 0};
+  shaped.view = {const_cast<void*>(vector.const_data_ptr()), to_core(vector.scalar_type()), 2, shaped.sizes.data(),
+                 shaped.strides.data()};
+}
+
+const hp::Kernel* vendor_product() {
+  static const KernelSlot& slot = KernelRegistry::slot(runtime(), "matmul");
+  return slot.get();
+}
+
+// Matrices, batches of matrices, or a matrix and a vector.
+bool addmm(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat1, const Tensor& mat2,
+           const at::Scalar& beta, const at::Scalar& alpha) {
+  check_same_device(overload, {&self, &mat1, &mat2, &out});
+  const at::ScalarType dtype = out.scalar_type();
+  if (self.scalar_type() != dtype || mat1.scalar_type() != dtype || mat2.scalar_type() != dtype) return false;
+  const std::optional<Factor> b = factor(beta, dtype), a = factor(alpha, dtype);
+  if (!a || !b) return false;
+  const bool vector = mat2.dim() == 1;
+  Shaped out_column, right_column, more;
+  if (vector) {
+    as_column(out, out_column);
+    as_column(mat2, right_column);
+  }
+  const View to = vector ? out_column.view : view(out), right = vector ? right_column.view : view(mat2);
+  // A vector is broadcast along the rows, as a column.
+  const Tensor given = vector && self.dim() == 1 ? self.unsqueeze(1) : self;
+  if (!broadcast(given, to, more)) return false;
+  if (out.numel() == 0) return true;
+  return hp::ops::addmm(overload, vendor_product(), device_holding(out), to, is_zero(*b) ? View{} : more.view,
+                        view(mat1), right, *b, *a);
+}
+
+bool addmm(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat1, const Tensor& mat2,
+           const at::Scalar& beta, const at::Scalar& alpha, bool use_gelu) {
+  if (!addmm(overload, out, self, mat1, mat2, beta, alpha)) return false;
+  Tensor activated = out;
+  use_gelu ? at::gelu_(activated) : at::relu_(activated);
+  return true;
+}
+
+// The sum over the batch, as one product whose inner dimension has the batch in it.
+bool sum_of_products(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& batch1,
+                     const Tensor& batch2, const at::Scalar& beta, const at::Scalar& alpha) {
+  const Tensor left = batch1.transpose(0, 1).reshape({batch1.size(1), -1});
+  const Tensor right = batch2.reshape({-1, batch2.size(2)});
+  return addmm(overload, out, self, left, right, beta, alpha);
+}
+bool addable(const Tensor& self, const Tensor& batch1, const Tensor& batch2) {
+  return batch1.dim() == 3 && batch2.dim() == 3 && batch1.size(0) == batch2.size(0) &&
+         batch1.size(2) == batch2.size(1) && batch1.numel() != 0 && batch2.numel() != 0 && self.dim() <= 2;
+}
+
+// addbmm
+std::optional<Tensor> addmm(const Overload& overload, const Tensor& self, const Tensor& batch1, const Tensor& batch2,
+                            const at::Scalar& beta, const at::Scalar& alpha) {
+  if (!addable(self, batch1, batch2)) return std::nullopt;
+  Tensor out = empty({batch1.size(1), batch2.size(2)}, batch1.scalar_type(), batch1.device().index());
+  if (!sum_of_products(overload, out, self, batch1, batch2, beta, alpha)) return std::nullopt;
+  return out;
+}
+bool addmm(const Overload& overload, const Tensor& self, const Tensor& batch1, const Tensor& batch2,
+           const at::Scalar& beta, const at::Scalar& alpha, Tensor& out) {
+  if (!addable(self, batch1, batch2)) return false;
+  const std::array<int64_t, 2> sizes{batch1.size(1), batch2.size(2)};
+  if (out.scalar_type() != batch1.scalar_type()) return false;
+  at::native::resize_output(out, sizes);
+  return sum_of_products(overload, out, self, batch1, batch2, beta, alpha);
+}
+bool addmm(const Overload& overload, Tensor& self, const Tensor& batch1, const Tensor& batch2, const at::Scalar& beta,
+           const at::Scalar& alpha) {
+  if (!addable(self, batch1, batch2)) return false;
+  const std::array<int64_t, 2> sizes{batch1.size(1), batch2.size(2)};
+  if (self.sizes() != at::IntArrayRef(sizes)) return false;
+  return sum_of_products(overload, self, self, batch1, batch2, beta, alpha);
+}
+
+// dot and vdot, which differ for complex numbers only.
+std::optional<Tensor> dot(const Overload& overload, const Tensor& self, const Tensor& other) {
+  if (self.dim() != 1 || other.dim() != 1 || self.numel() != other.numel() ||
+      self.scalar_type() != other.scalar_type() || self.is_complex() || self.device() != other.device())
+    return std::nullopt;
+  Tensor out = empty({}, self.scalar_type(), self.device().index());
+  if (self.numel() == 0) return out.zero_();
+  if (!hp::ops::dot(overload, device_holding(self), view(out), view(self), view(other))) return std::nullopt;
+  return out;
+}
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+#include "generated/matmul.inc"
