@@ -177,7 +177,8 @@ class Wrapper:
             else:
                 names = [a.name for a in self.function.func.arguments.out] or ["self"]
                 result = names[0] if len(names) == 1 else f"{self.returns}({', '.join(names)})"
-                attempt = f"    if ({call}) return {result};\n"
+                # Operators on lists return nothing.
+                attempt = f"    if ({call}) return{'' if self.returns == 'void' else ' ' + result};\n"
             setup = ""
         else:
             setup, _, _, result = self.shape_rule()

@@ -77,7 +77,7 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing")
+FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing", "random")
 
 
 def family_ops(family: str) -> tuple[Op, ...]:
