@@ -9,6 +9,8 @@ namespace hp {
 
 // The portable kernel; false where the device has none for it. The views have the same sizes.
 bool copy_portable(Operator& op, Device& device, const View& to, const View& from);
+// The same between tensors of one dtype whose elements have this size; the views need not name the dtype.
+bool move_portable(Operator& op, Device& device, const View& to, const View& from, int bytes);
 
 // By whichever way there is: the portable kernel, else the adapter's own.
 void copy_views(Device& device, const View& to, const View& from);

@@ -1,7 +1,7 @@
 // Copies: host to device, device to host, within a device and between devices, of any layout and dtype.
 //
 // Bytes travel only between tensors of the same dtype and layout. Everything else is brought to that first: on the
-// device by the plug-in's `copy` kernel where it has one, else on the host.
+// device by the plug-in's `copy` kernel or the portable one, else on the host.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -9,7 +9,8 @@
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/empty_like.h>
 
-#include "adapter.h"
+#include "../core/copy_views.h"
+#include "custom.h"
 #include "kernel_call.h"
 
 namespace hp::torch_adapter {
@@ -49,16 +50,32 @@ Operator& copy_operator() {
   return op;
 }
 
-// On one device, any strides and dtypes; false when the plug-in has no kernel that takes it.
-bool copy_by_kernel(const Tensor& dst, const Tensor& src) {
+bool copy_by_vendor(const Tensor& dst, const Tensor& src) {
   static KernelSlot& slot = KernelRegistry::slot(runtime(), "copy");
   const hp::Kernel* kernel = slot.get();
-  if (kernel == nullptr || !same_bits(dst, src)) return false;
+  if (kernel == nullptr) return false;
   if (!(kernel->flags & HP_KERNEL_STRIDED) && !(dst.is_contiguous() && src.is_contiguous())) return false;
   KernelCall<2> call(copy_operator(), *kernel, device_holding(dst));
   call.add(dst);
   call.add(src);
   return call.run();
+}
+
+// On one device, any strides and dtypes; false when there is no kernel that takes it.
+bool copy_by_kernel(const Tensor& dst, const Tensor& src) {
+  if (!same_bits(dst, src)) return false;
+  if (copy_by_vendor(dst, src)) return true;
+  Operator& op = copy_operator();
+  Device& device = device_holding(dst);
+  const bool alike = dst.scalar_type() == src.scalar_type();
+  if (C10_UNLIKELY(observed())) notify({op, Tier::kPortable, true, nullptr});
+  if (!(alike ? move_portable(op, device, view(dst), view(src), static_cast<int>(dst.element_size()))
+              : copy_portable(op, device, view(dst), view(src)))) {
+    return false;
+  }
+  op.count(Tier::kPortable);
+  if (C10_UNLIKELY(observed())) notify({op, Tier::kPortable, false, nullptr});
+  return true;
 }
 
 // Writes a host tensor of the same dtype into device memory with gaps, run by run: the bytes between belong to others.

@@ -46,9 +46,10 @@ PhiloxGenerator* PhiloxGenerator::clone_impl() const {
   return copy;
 }
 
-uint64_t PhiloxGenerator::draw() {
-  const PhiloxBlock block = philox4x32(state_.seed, state_.advance(1), 0);
-  return block[0] | static_cast<uint64_t>(block[1]) << 32;
+PhiloxState PhiloxGenerator::take(uint64_t blocks) {
+  const PhiloxState from = state_;
+  state_.advance(blocks);
+  return from;
 }
 
 const at::Generator& default_generator(c10::DeviceIndex index) {
@@ -62,13 +63,19 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
   return (*generators)[device_at(index).index];
 }
 
-uint64_t draw_seed(const std::optional<at::Generator>& generator, c10::DeviceIndex index) {
+PhiloxState take_blocks(const std::optional<at::Generator>& generator, c10::DeviceIndex index, uint64_t blocks) {
   const at::Generator& used = generator && generator->defined() ? *generator : default_generator(index);
   TORCH_CHECK(used.device().type() == kDeviceType, "Expected a '", runtime().name(),
               "' device type for generator but found '", used.device().type(), "'");
   auto* philox = static_cast<PhiloxGenerator*>(used.unsafeGetGeneratorImpl());
   std::lock_guard<std::mutex> lock(philox->mutex_);
-  return philox->draw();
+  return philox->take(blocks);
+}
+
+uint64_t draw_seed(const std::optional<at::Generator>& generator, c10::DeviceIndex index) {
+  const PhiloxState at = take_blocks(generator, index, 1);
+  const PhiloxBlock block = philox4x32(at.seed, at.offset, 0);
+  return block[0] | static_cast<uint64_t>(block[1]) << 32;
 }
 
 }  // namespace hp::torch_adapter

@@ -20,8 +20,8 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
-  // A fresh 64-bit number; the caller holds mutex_.
-  uint64_t draw();
+  // Where the next `blocks` blocks begin, which are taken; the caller holds mutex_.
+  PhiloxState take(uint64_t blocks);
 
  private:
   PhiloxGenerator* clone_impl() const override;
@@ -29,6 +29,9 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
 };
 
 const at::Generator& default_generator(c10::DeviceIndex index);
+
+// Takes blocks from `generator`, or from the device's default one, and says where they begin.
+PhiloxState take_blocks(const std::optional<at::Generator>& generator, c10::DeviceIndex index, uint64_t blocks);
 
 // A seed drawn from `generator`, or from the device's default one, for work that runs with a generator of its own.
 uint64_t draw_seed(const std::optional<at::Generator>& generator, c10::DeviceIndex index);

@@ -1,5 +1,4 @@
 // copy: any strides on both sides, and from any dtype to any other.
-#include <algorithm>
 #include <cstring>
 
 #include "loop.h"
@@ -25,8 +24,6 @@ struct Move {
     const int64_t n = loop.size[0], out_stride = loop.stride[0][0], in_stride = loop.stride[1][0];
     if (out_stride == bytes && in_stride == bytes) {
       loop.for_each_row([&](char* const(&at)[2]) { memmove(at[0], at[1], static_cast<size_t>(n) * bytes); });
-    } else if (loop.dims >= 2 && loop.stride[1][1] == bytes) {
-      transpose();
     } else {
       loop.for_each_row([&](char* const(&at)[2]) { run(at[0], out_stride, at[1], in_stride, n); });
     }
@@ -35,39 +32,6 @@ struct Move {
   static void run(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n) {
     for (int64_t i = 0; i < n; ++i)
       *reinterpret_cast<Element*>(out + i * out_stride) = *reinterpret_cast<const Element*>(in + i * in_stride);
-  }
-
-  // The input runs along dimension 1 while the output runs along dimension 0. A tile of whole cache lines goes through
-  // a buffer, so that each line is read and written once, even where a power-of-two stride lets them share a cache set.
-  void transpose() const {
-    constexpr int64_t kTile = 64 / bytes;
-    Loop<2> outer = loop;
-    outer.size[1] = 1;
-    outer.for_each_row([&](char* const(&at)[2]) {
-      for (int64_t j = 0; j < loop.size[1]; j += kTile) {
-        for (int64_t i = 0; i < loop.size[0]; i += kTile) {
-          char* const out = at[0] + i * loop.stride[0][0] + j * loop.stride[0][1];
-          const char* const in = at[1] + i * loop.stride[1][0] + j * loop.stride[1][1];
-          const int64_t width = std::min(kTile, loop.size[0] - i), height = std::min(kTile, loop.size[1] - j);
-          if (width == kTile && height == kTile) {
-            transpose_tile(out, in, kTile, kTile);  // constant sizes: this call is unrolled
-          } else {
-            transpose_tile(out, in, width, height);
-          }
-        }
-      }
-    });
-  }
-
-  inline __attribute__((always_inline)) void transpose_tile(char* out, const char* in, int64_t width,
-                                                            int64_t height) const {
-    Element buffer[64 / bytes][64 / bytes];
-    for (int64_t i = 0; i < width; ++i) {
-      const Element* const line = reinterpret_cast<const Element*>(in + i * loop.stride[1][0]);
-      for (int64_t j = 0; j < height; ++j) buffer[j][i] = line[j];
-    }
-    for (int64_t j = 0; j < height; ++j)
-      run(out + j * loop.stride[0][1], loop.stride[0][0], reinterpret_cast<char*>(buffer[j]), bytes, width);
   }
 };
 
@@ -124,6 +88,25 @@ int launch_move(const Call& call, const DLTensor& out, const Loop<2>& loop) {
   }
 }
 
+// From this many elements on, what others do better is left to them: asking them takes time as well.
+constexpr int64_t kLarge = 4096;
+
+bool is_transposed(const Loop<2>& loop, DLDataType dtype) {
+  const int64_t bytes = dtype.bits / 8;
+  bool runs_elsewhere = false;
+  for (int d = 1; d < loop.dims; ++d) runs_elsewhere |= loop.stride[1][d] == bytes;
+  return runs_elsewhere && loop.stride[0][0] == bytes && loop.stride[1][0] != bytes;
+}
+
+// To or from a 16-bit float, for which compilers have vector instructions that C++ does not reach.
+bool narrows_or_widens(const DLTensor& out, const DLTensor& in) {
+  const auto is_half = [](DLDataType dtype) {
+    return dtype.bits == 16 && (dtype.code == kDLFloat || dtype.code == kDLBfloat);
+  };
+  return !same_dtype(out.dtype, in.dtype) && (is_half(out.dtype) || is_half(in.dtype)) &&
+         out.dtype.code != kDLComplex && in.dtype.code != kDLComplex;
+}
+
 int copy(const Call& call) {
   const DLTensor *out, *in;
   Loop<2> loop;
@@ -135,6 +118,8 @@ int copy(const Call& call) {
   const DLTensor* const tensors[2] = {out, in};
   if (int error = make_loop(call, tensors, &loop)) return error;
   if (loop.numel == 0) return 0;
+  if (loop.numel >= kLarge && (is_transposed(loop, in->dtype) || narrows_or_widens(*out, *in)))
+    return host->raise("NotImplementedError", "sim: the portable kernel is better at this copy");
   if (same_dtype(out->dtype, in->dtype)) return launch_move(call, *out, loop);
 
   const auto unsupported = [&] {

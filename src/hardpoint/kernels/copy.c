@@ -4,6 +4,25 @@ typedef struct {
   hp_i64 size[8], to[8], from[8];
 } copy_geometry;
 
+/* Conversions as torch's CPU has them: anything that is not zero is true, NaN as well; a negative number wraps round in
+ * a byte; small integers are reached through a wider one, since C leaves a number that does not fit undefined. */
+#if defined(R_IS_BOOL)
+#define COPY_CONVERT(x) R_put(x)
+#elif defined(T_IS_FLOAT) && T_IS_FLOAT && defined(R_IS_U8)
+#define COPY_CONVERT(x) ((R)(hp_i64)(x))
+#elif defined(T_IS_FLOAT) && T_IS_FLOAT && (defined(R_IS_I8) || defined(R_IS_I16))
+#define COPY_CONVERT(x) ((R)(hp_i32)(x))
+#else
+#define COPY_CONVERT(x) R_put((R_c)(x))
+#endif
+
+#if HP_LSIZE == 1 && (defined(T_IS_F16) || defined(R_IS_F16))
+/* Halves that lie side by side are converted by runs. */
+#define COPY_STAGED 1
+#else
+#define COPY_STAGED 0
+#endif
+
 HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, copy_geometry g) {
   HP_ELEMENT_RANGE(begin, end, elements);
 #if HP_LSIZE == 1
@@ -21,18 +40,34 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
       q += index[d] * g.to[d];
       p += index[d] * g.from[d];
     }
+#if INNER == 2 && COPY_STAGED
+    for (hp_i64 at = 0; at < run; at += HP_STAGE) {
+      const hp_i64 part = run - at < HP_STAGE ? run - at : HP_STAGE;
+      float stage[HP_STAGE];
+#ifdef T_IS_F16
+      hp_load_run_f16(stage, p + at, part);
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < part; ++j) q[at + j] = COPY_CONVERT(stage[j]);
+#else
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < part; ++j) stage[j] = (float)T_get(p[at + j]);
+      hp_store_run_f16(q + at, stage, part);
+#endif
+    }
+#else
     HP_VECTORISE
     for (hp_i64 j = 0; j < run; ++j) {
 #if INNER == 2
-      q[j] = R_put((R_c)T_get(p[j]));
+      q[j] = COPY_CONVERT(T_get(p[j]));
 #elif INNER == 3
-      q[j] = R_put((R_c)T_get(p[-j]));
+      q[j] = COPY_CONVERT(T_get(p[-j]));
 #elif INNER == 1
-      q[j] = R_put((R_c)T_get(p[j * g.from[0]]));
+      q[j] = COPY_CONVERT(T_get(p[j * g.from[0]]));
 #else
-      q[j * g.to[0]] = R_put((R_c)T_get(p[j * g.from[0]]));
+      q[j * g.to[0]] = COPY_CONVERT(T_get(p[j * g.from[0]]));
 #endif
     }
+#endif
     begin += run;
     index[0] += run;
     for (int d = 0; d + 1 < DIMS && index[d] == g.size[d]; ++d) {
@@ -49,7 +84,108 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
       a += index * g.to[d];
       b += index * g.from[d];
     }
-    to[a] = R_put((R_c)T_get(from[b]));
+    to[a] = COPY_CONVERT(T_get(from[b]));
+  }
+#endif
+}
+
+/* Transposition, of unsigned integers T that stand for any dtype of their size. The destination runs along dimension 0,
+ * the source along dimension 1. A group takes a block of these two, BLOCK wide and high. */
+#if HP_LSIZE == 1
+/* Tiles of as many elements as a vector holds are transposed in registers: in stage s, each pair of rows s apart
+ * exchanges the halves of its groups of 2 s elements. */
+#if defined(T_IS_U8)
+#define TILE_BYTES 16 /* no level below AVX-512 VBMI moves single bytes through a longer vector at once */
+#elif defined(__AVX512BW__)
+#define TILE_BYTES 64
+#elif defined(__AVX2__)
+#define TILE_BYTES 32
+#else
+#define TILE_BYTES 16
+#endif
+#define TILE_LOW(s, k) ((k) & (s) ? (k) - (s) + COPY_TILE : (k))
+#define TILE_HIGH(s, k) ((k) & (s) ? (k) + COPY_TILE : (k) + (s))
+#define TILE_2(F, s, k) F(s, k), F(s, (k) + 1)
+#define TILE_4(F, s, k) TILE_2(F, s, k), TILE_2(F, s, (k) + 2)
+#define TILE_8(F, s, k) TILE_4(F, s, k), TILE_4(F, s, (k) + 4)
+#define TILE_16(F, s, k) TILE_8(F, s, k), TILE_8(F, s, (k) + 8)
+#define TILE_32(F, s, k) TILE_16(F, s, k), TILE_16(F, s, (k) + 16)
+#define TILE_JOIN(a, b) a##b
+#define TILE_LANES(n) TILE_JOIN(TILE_, n)
+#define TILE_STAGE(s)                                                                     \
+  for (int i = 0; i < COPY_TILE; ++i) {                                                   \
+    if (i & (s)) continue;                                                                \
+    const tile_row a = row[i], b = row[i + (s)];                                          \
+    row[i] = __builtin_shufflevector(a, b, TILE_LANES(COPY_TILE)(TILE_LOW, s, 0));        \
+    row[i + (s)] = __builtin_shufflevector(a, b, TILE_LANES(COPY_TILE)(TILE_HIGH, s, 0)); \
+  }
+/* TILE_BYTES over the element's size, as a plain number that names can be made of. */
+#if defined(T_IS_I16) && TILE_BYTES == 64
+#define COPY_TILE 32
+#elif defined(T_IS_U8) || (defined(T_IS_I32) && TILE_BYTES == 64) || (defined(T_IS_I16) && TILE_BYTES == 32)
+#define COPY_TILE 16
+#elif (defined(T_IS_I64) && TILE_BYTES == 64) || (defined(T_IS_I32) && TILE_BYTES == 32) || defined(T_IS_I16)
+#define COPY_TILE 8
+#elif (defined(T_IS_I64) && TILE_BYTES == 32) || defined(T_IS_I32)
+#define COPY_TILE 4
+#elif defined(T_IS_I64)
+#define COPY_TILE 2
+#endif
+#endif
+
+HP_KERNEL(transpose)(HP_GLOBAL T* to, HP_GLOBAL const T* from, copy_geometry g) {
+  const hp_i64 width = g.size[0], height = g.size[1];
+  const hp_i64 across = (width + BLOCK - 1) / BLOCK, down = (height + BLOCK - 1) / BLOCK;
+  hp_i64 rest = hp_group;
+  const hp_i64 i0 = rest % across * BLOCK;
+  rest /= across;
+  const hp_i64 j0 = rest % down * BLOCK;
+  rest /= down;
+  to += i0 + j0 * g.to[1];
+  from += i0 * g.from[0] + j0;
+  for (int d = 2; d < DIMS; ++d) {
+    to += rest % g.size[d] * g.to[d];
+    from += rest % g.size[d] * g.from[d];
+    rest /= g.size[d];
+  }
+  const hp_i64 w = width - i0 < BLOCK ? width - i0 : BLOCK, h = height - j0 < BLOCK ? height - j0 : BLOCK;
+#if HP_LSIZE == 1
+  typedef T tile_row __attribute__((vector_size(COPY_TILE * sizeof(T))));
+  typedef T tile_place __attribute__((vector_size(COPY_TILE * sizeof(T)), aligned(sizeof(T)), may_alias));
+  const hp_i64 whole_w = w / COPY_TILE * COPY_TILE, whole_h = h / COPY_TILE * COPY_TILE;
+  for (hp_i64 i1 = 0; i1 < whole_w; i1 += COPY_TILE) {
+    for (hp_i64 j1 = 0; j1 < whole_h; j1 += COPY_TILE) {
+      tile_row row[COPY_TILE];
+      for (int i = 0; i < COPY_TILE; ++i) row[i] = *(const tile_place*)(from + (i1 + i) * g.from[0] + j1);
+      TILE_STAGE(1)
+#if COPY_TILE > 2
+      TILE_STAGE(2)
+#endif
+#if COPY_TILE > 4
+      TILE_STAGE(4)
+#endif
+#if COPY_TILE > 8
+      TILE_STAGE(8)
+#endif
+#if COPY_TILE > 16
+      TILE_STAGE(16)
+#endif
+      for (int j = 0; j < COPY_TILE; ++j) *(tile_place*)(to + (j1 + j) * g.to[1] + i1) = row[j];
+    }
+  }
+  for (hp_i64 j = 0; j < h; ++j) {
+    for (hp_i64 i = j < whole_h ? whole_w : 0; i < w; ++i) to[j * g.to[1] + i] = from[i * g.from[0] + j];
+  }
+#else
+  HP_LOCAL T tile[BLOCK][BLOCK + 1];
+  HP_FOR_LOCAL(k, BLOCK * BLOCK) {
+    const hp_i64 i = k / BLOCK, j = k % BLOCK;
+    if (i < w && j < h) tile[i][j] = from[i * g.from[0] + j];
+  }
+  hp_barrier();
+  HP_FOR_LOCAL(k, BLOCK * BLOCK) {
+    const hp_i64 j = k / BLOCK, i = k % BLOCK;
+    if (i < w && j < h) to[j * g.to[1] + i] = tile[i][j];
   }
 #endif
 }

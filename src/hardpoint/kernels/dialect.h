@@ -61,3 +61,38 @@ HP_FN hp_u16 hp_store_f16(float value) {
   half = rest > 0x7f800000u ? 0x7e00u : half;
   return (hp_u16)(sign | half);
 }
+
+/* Runs of 16-bit floats to and from float. Kernels where a group is one work-item go through them, a piece of
+ * HP_STAGE at a time: compilers do not make the processor's own conversions of a plain loop. */
+#define HP_STAGE 256
+#if !defined(__OPENCL_VERSION__) && !defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+#if defined(__AVX512F__)
+#define HP_HALVES 16
+typedef short hp_halves __attribute__((vector_size(32), aligned(2), may_alias));
+typedef float hp_floats __attribute__((vector_size(64), aligned(4), may_alias));
+#define HP_WIDEN(v) \
+  (hp_floats) __builtin_ia32_vcvtph2ps512_mask(v, (hp_floats){0}, (unsigned short)-1, 4 /* rounding as it is */)
+#define HP_NARROW(v) (hp_halves) __builtin_ia32_vcvtps2ph512_mask(v, 0, (hp_halves){0}, (unsigned short)-1)
+#elif defined(__F16C__)
+#define HP_HALVES 8
+typedef short hp_halves __attribute__((vector_size(16), aligned(2), may_alias));
+typedef float hp_floats __attribute__((vector_size(32), aligned(4), may_alias));
+#define HP_WIDEN(v) (hp_floats) __builtin_ia32_vcvtph2ps256(v)
+#define HP_NARROW(v) (hp_halves) __builtin_ia32_vcvtps2ph256(v, 0)
+#endif
+
+HP_FN void hp_load_run_f16(float* to, const hp_u16* from, hp_i64 n) {
+  hp_i64 i = 0;
+#ifdef HP_HALVES
+  for (; i + HP_HALVES <= n; i += HP_HALVES) *(hp_floats*)(to + i) = HP_WIDEN(*(const hp_halves*)(from + i));
+#endif
+  for (; i < n; ++i) to[i] = hp_load_f16(from[i]);
+}
+HP_FN void hp_store_run_f16(hp_u16* to, const float* from, hp_i64 n) {
+  hp_i64 i = 0;
+#ifdef HP_HALVES
+  for (; i + HP_HALVES <= n; i += HP_HALVES) *(hp_halves*)(to + i) = HP_NARROW(*(const hp_floats*)(from + i));
+#endif
+  for (; i < n; ++i) to[i] = hp_store_f16(from[i]);
+}
+#endif

@@ -116,14 +116,17 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
         for k, operand in enumerate(spec.operands)
         if k > 0 and operand.inner == "number"
     )
+    staged = _staged(spec) if group_size == 1 else []
     elements = "".join(
-        f"      const T {op.inputs[k - 1]} = {load(operand, _place(operand, k), spec.compute)};\n"
+        f"      const T {op.inputs[k - 1]} = "
+        f"{f'b{k}[j - at]' if k in staged else load(operand, _place(operand, k), spec.compute)};\n"
         for k, operand in enumerate(spec.operands)
         if k > 0 and operand.inner != "number"
     )
     pointers = [k for k, operand in enumerate(spec.operands) if operand.inner != "number"]
+    write = f"b0[j - at] = (float)(T)({value})" if 0 in staged else f"{_place(spec.operands[0], 0)} = {body}"
     loop = _runs if group_size == 1 else _items
-    code = loop(spec, pointers, elements, f"      {_place(spec.operands[0], 0)} = {body};\n", group_size)
+    code = loop(spec, pointers, elements, f"      {write};\n", group_size)
     function = {"f16": "f32", "bf16": "f32", "bool": "u8"}.get(spec.compute, spec.compute)
     head = (
         f"{preamble}\n"
@@ -135,6 +138,13 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     )
     per_group = ELEMENTS_CPU if group_size == 1 else ELEMENTS_GPU * group_size
     return head + _kernel(dialect, name, parameters, constants + code, per_group, group_size), name, per_group
+
+
+def _staged(spec: Specialisation) -> list[int]:
+    """Operands that pass through a buffer of floats, so that a run of them is converted at once."""
+    if spec.compute not in ("f16", "bf16", "f32"):
+        return []
+    return [k for k, operand in enumerate(spec.operands) if operand.dtype == "f16" and operand.inner == "contiguous"]
 
 
 def _place(operand: Operand, k: int) -> str:
@@ -153,6 +163,18 @@ def _runs(spec: Specialisation, pointers: list[int], elements: str, body: str, g
     )
     at_start = "".join(f"    HP_GLOBAL char* q{k} = p{k} + index[0] * g.strides[{k}][0];\n" for k in pointers)
     outer = "".join(f"      q{k} += index[d] * g.strides[{k}][d];\n" for k in pointers)
+    loop = f"    HP_VECTORISE\n    for (hp_i64 j = 0; j < run; ++j) {{\n{elements}{body}    }}\n"
+    staged = _staged(spec)
+    if staged:
+        loop = (
+            "    for (hp_i64 at = 0; at < run; at += HP_STAGE) {\n"
+            "      const hp_i64 part = run - at < HP_STAGE ? run - at : HP_STAGE;\n"
+            + "".join(f"      float b{k}[HP_STAGE];\n" for k in staged)
+            + "".join(f"      hp_load_run_f16(b{k}, (const hp_u16*)q{k} + at, part);\n" for k in staged if k > 0)
+            + f"      HP_VECTORISE\n      for (hp_i64 j = at; j < at + part; ++j) {{\n{elements}{body}      }}\n"
+            + "".join(f"      hp_store_run_f16((hp_u16*)q{k} + at, b{k}, part);\n" for k in staged if k == 0)
+            + "    }\n"
+        )
     return (
         f"{strided}"
         "  hp_i64 index[HP_DIMENSIONS], rest = begin;\n"
@@ -167,10 +189,7 @@ def _runs(spec: Specialisation, pointers: list[int], elements: str, body: str, g
         "    for (int d = 1; d < HP_DIMENSIONS; ++d) {\n"
         f"{outer}"
         "    }\n"
-        "    HP_VECTORISE\n"
-        "    for (hp_i64 j = 0; j < run; ++j) {\n"
-        f"{elements}{body}"
-        "    }\n"
+        f"{loop}"
         "    begin += run;\n"
         "    index[0] += run;\n"
         "    for (int d = 0; d + 1 < HP_DIMENSIONS && index[d] == g.shape[d]; ++d) {\n"

@@ -105,6 +105,7 @@ FAMILIES = (
     "resampling",
     "padding",
     "grid",
+    "random",
 )
 
 

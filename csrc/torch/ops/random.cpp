@@ -1,0 +1,342 @@
+#include "../../ops/random.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/DistributionTemplates.h>
+#include <ATen/ops/_standard_gamma.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/multinomial_native.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/view_as_real.h>
+
+#include <cmath>
+
+#include "../custom.h"
+#include "../generator.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+using hp::ops::Distribution;
+using hp::ops::RandomFill;
+using MaybeGenerator = std::optional<at::Generator>;
+
+bool real_floating(const Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
+
+// Fills in logical order, whatever the strides.
+bool fill(const Overload& overload, const Tensor& self, const RandomFill& filling, const MaybeGenerator& generator) {
+  const DType dtype = to_core(self.scalar_type());
+  if (dtype == DType::kNone || is_complex(dtype)) return false;
+  if (self.numel() == 0) return true;
+  at::assert_no_internal_overlap(self);
+  const ContiguousOutput out(self);
+  const PhiloxState at = take_blocks(generator, self.device().index(), filling.blocks(dtype, self.numel()));
+  if (!hp::ops::random_fill(overload, device_holding(self), view(out.tensor()), filling, at)) return false;
+  out.finish();
+  return true;
+}
+
+// Parameters that torch refuses go to the last tier, which says why.
+
+bool uniform(const Overload& overload, const Tensor& self, double from, double to, const MaybeGenerator& generator) {
+  if (!real_floating(self) || !(from <= to) || !std::isfinite(to - from)) return false;
+  // Beyond 16 bits' range: torch's own limits for the dtype.
+  if (self.scalar_type() == at::kHalf && !(std::abs(from) <= 65504 && std::abs(to) <= 65504 && to - from <= 65504)) {
+    return false;
+  }
+  if (self.scalar_type() != at::kDouble && !(std::abs(from) <= 3e38 && std::abs(to) <= 3e38 && to - from <= 3e38)) {
+    return false;
+  }
+  return fill(overload, self, {Distribution::kUniform, from, to}, generator);
+}
+
+bool normal(const Overload& overload, const Tensor& self, double mean, double std, const MaybeGenerator& generator) {
+  if (!(std >= 0)) return false;
+  if (self.is_complex() && !self.is_conj()) {
+    // Half of the variance is the real part's, half the imaginary one's.
+    return normal(overload, at::view_as_real(self), mean, std / std::sqrt(2.0), generator);
+  }
+  return real_floating(self) && fill(overload, self, {Distribution::kNormal, mean, std}, generator);
+}
+
+bool log_normal(const Overload& overload, const Tensor& self, double mean, double std,
+                const MaybeGenerator& generator) {
+  return std > 0 && real_floating(self) && fill(overload, self, {Distribution::kLogNormal, mean, std}, generator);
+}
+
+bool exponential(const Overload& overload, const Tensor& self, double lambd, const MaybeGenerator& generator) {
+  return lambd > 0 && std::isfinite(lambd) && real_floating(self) &&
+         fill(overload, self, {Distribution::kExponential, lambd}, generator);
+}
+
+bool geometric(const Overload& overload, const Tensor& self, double p, const MaybeGenerator& generator) {
+  return p > 0 && p < 1 && self.scalar_type() != at::kBool &&
+         fill(overload, self, {Distribution::kGeometric, p}, generator);
+}
+
+bool cauchy(const Overload& overload, const Tensor& self, double median, double sigma,
+            const MaybeGenerator& generator) {
+  return sigma > 0 && real_floating(self) && fill(overload, self, {Distribution::kCauchy, median, sigma}, generator);
+}
+
+bool bernoulli(const Overload& overload, const Tensor& self, double p, const MaybeGenerator& generator) {
+  return p >= 0 && p <= 1 && fill(overload, self, {Distribution::kBernoulli, p}, generator);
+}
+
+// ---- Integers: torch's own checks find the range, and hand it over here.
+
+thread_local std::optional<RandomFill> found_range;
+
+template <class Generator>
+struct KeepRange {
+  void operator()(at::TensorIteratorBase&, uint64_t range, int64_t low, const MaybeGenerator&) const {
+    found_range = RandomFill{Distribution::kInteger, 0, 0, range, low};
+  }
+  void operator()(at::TensorIteratorBase&, const MaybeGenerator&) const {
+    found_range = RandomFill{Distribution::kInteger};
+  }
+};
+
+bool random(const Overload& overload, const Tensor& self, int64_t from, std::optional<int64_t> to,
+            const MaybeGenerator& generator) {
+  Tensor checked = self;
+  found_range.reset();
+  at::native::templates::random_from_to_impl<KeepRange, PhiloxGenerator>(checked, from, to, generator);
+  return !found_range || fill(overload, self, *found_range, generator);
+}
+bool random(const Overload& overload, const Tensor& self, int64_t to, const MaybeGenerator& generator) {
+  return random(overload, self, 0, to, generator);
+}
+bool random(const Overload& overload, const Tensor& self, const MaybeGenerator& generator) {
+  return random(overload, self, 0, std::nullopt, generator);
+}
+
+// ---- Normal numbers with tensors for mean and deviation: composed, as torch does it.
+
+template <class Generator>
+struct FillNormal {
+  void operator()(const Tensor& self, double mean, double std, MaybeGenerator generator) const {
+    self.normal_(mean, std, std::move(generator));
+  }
+};
+
+template <class Mean, class Std>
+std::optional<Tensor> normal(const Overload& overload, const Mean& mean, const Std& std,
+                             const MaybeGenerator& generator) {
+  return at::native::templates::normal_impl<FillNormal, PhiloxGenerator>(mean, std, generator);
+}
+template <class Mean, class Std>
+bool normal_to(Tensor& out, const Mean& mean, const Std& std, const MaybeGenerator& generator) {
+  at::native::templates::normal_out_impl<FillNormal, PhiloxGenerator>(out, mean, std, generator);
+  return true;
+}
+bool normal(const Overload&, const Tensor& mean, double std, const MaybeGenerator& generator, Tensor& out) {
+  return normal_to(out, mean, std, generator);
+}
+bool normal(const Overload&, double mean, const Tensor& std, const MaybeGenerator& generator, Tensor& out) {
+  return normal_to(out, mean, std, generator);
+}
+bool normal(const Overload&, const Tensor& mean, const Tensor& std, const MaybeGenerator& generator, Tensor& out) {
+  return normal_to(out, mean, std, generator);
+}
+
+// ---- Samples that follow a tensor
+
+bool bernoulli_tensor(const Overload& overload, const Tensor& self, const Tensor& p, const MaybeGenerator& generator) {
+  if (!real_floating(p) || self.is_complex()) return false;
+  if (self.numel() == 0) return true;
+  at::assert_no_internal_overlap(self);
+  const Tensor spread = p.expand(self.sizes()).contiguous();
+  const ContiguousOutput out(self);
+  const PhiloxState at = take_blocks(generator, self.device().index(), hp::ops::narrow_blocks(self.numel()));
+  if (!hp::ops::bernoulli_tensor(overload, device_holding(self), view(out.tensor()), view(spread), at)) return false;
+  out.finish();
+  return true;
+}
+bool bernoulli_tensor(const Overload& overload, const Tensor& self, const MaybeGenerator& generator, Tensor& out) {
+  if (!real_floating(self) || out.is_complex()) return false;
+  at::native::resize_output(out, self.sizes());
+  return bernoulli_tensor(overload, out, self, generator);
+}
+
+using Sampler = bool (*)(const Service&, Device&, const View&, const View&, PhiloxState);
+
+std::optional<Tensor> sample(const Overload& overload, Sampler sampler, const Tensor& parameter,
+                             const MaybeGenerator& generator) {
+  if (!real_floating(parameter)) return std::nullopt;
+  const Tensor dense = parameter.contiguous();
+  Tensor out = empty(dense.sizes(), dense.scalar_type(), dense.device().index());
+  if (out.numel() == 0) return out;
+  const PhiloxState at = take_blocks(generator, out.device().index(), static_cast<uint64_t>(out.numel()));
+  if (!sampler(overload, device_holding(out), view(out), view(dense), at)) return std::nullopt;
+  return out;
+}
+
+std::optional<Tensor> standard_gamma(const Overload& overload, const Tensor& shape, const MaybeGenerator& generator) {
+  return sample(overload, &hp::ops::standard_gamma, shape, generator);
+}
+std::optional<Tensor> poisson(const Overload& overload, const Tensor& rate, const MaybeGenerator& generator) {
+  return sample(overload, &hp::ops::poisson, rate, generator);
+}
+std::optional<Tensor> sample_dirichlet(const Overload&, const Tensor& concentration, const MaybeGenerator& generator) {
+  if (!real_floating(concentration) || concentration.dim() == 0) return std::nullopt;
+  const Tensor gamma = at::_standard_gamma(concentration, generator);
+  return gamma.div(gamma.sum(-1, true));
+}
+std::optional<Tensor> binomial(const Overload& overload, const Tensor& count, const Tensor& prob,
+                               const MaybeGenerator& generator) {
+  if (!real_floating(count) || count.scalar_type() != prob.scalar_type()) return std::nullopt;
+  const auto sizes = at::infer_size(count.sizes(), prob.sizes());
+  const Tensor n = count.expand(sizes).contiguous(), p = prob.expand(sizes).contiguous();
+  Tensor out = empty(sizes, count.scalar_type(), count.device().index());
+  if (out.numel() == 0) return out;
+  const PhiloxState at = take_blocks(generator, out.device().index(), static_cast<uint64_t>(out.numel()));
+  if (!hp::ops::binomial(overload, device_holding(out), view(out), view(n), view(p), at)) return std::nullopt;
+  return out;
+}
+
+// ---- Dropout and random slopes
+
+using TwoTensors = std::tuple<Tensor, Tensor>;
+
+std::optional<TwoTensors> dropout(const Overload& overload, const Tensor& input, double p, std::optional<bool> train) {
+  if (!real_floating(input) || !(p >= 0 && p <= 1)) return std::nullopt;
+  if (input.numel() == 0 || p == 0 || !train.value_or(true)) {
+    return TwoTensors(input.clone(), at::ones_like(input, input.options().dtype(at::kBool)));
+  }
+  Tensor out = at::empty_like(input), mask = at::empty_like(input, input.options().dtype(at::kBool));
+  const ContiguousOutput dense_out(out), dense_mask(mask);
+  const Tensor from = input.contiguous();
+  const PhiloxState at = take_blocks(std::nullopt, input.device().index(), hp::ops::narrow_blocks(input.numel()));
+  if (!hp::ops::dropout(overload, device_holding(input), view(dense_out.tensor()), view(dense_mask.tensor()),
+                        view(from), p, at)) {
+    return std::nullopt;
+  }
+  dense_out.finish();
+  dense_mask.finish();
+  return TwoTensors(std::move(out), std::move(mask));
+}
+
+std::optional<Tensor> dropout_backward(const Overload& overload, const Tensor& grad_output, const Tensor& mask,
+                                       double scale) {
+  if (!real_floating(grad_output) || mask.scalar_type() != at::kBool || mask.sizes() != grad_output.sizes()) {
+    return std::nullopt;
+  }
+  // Laid out alike and dense: the order of elements does not matter.
+  const bool alike = grad_output.strides() == mask.strides() && mask.is_non_overlapping_and_dense();
+  const Tensor grad = alike ? grad_output : grad_output.contiguous(), kept = alike ? mask : mask.contiguous();
+  Tensor out = empty_strided(grad.sizes(), grad.strides(), grad.scalar_type(), grad.device().index());
+  if (out.numel() == 0) return out;
+  if (!hp::ops::dropout_backward(overload, device_holding(grad), view(out), view(grad), view(kept), scale)) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+bool rrelu_with_noise(const Overload& overload, const Tensor& self, Tensor& noise, const at::Scalar& lower,
+                      const at::Scalar& upper, bool training, const MaybeGenerator& generator, Tensor& out) {
+  const double low = lower.toDouble(), high = upper.toDouble();
+  if (!real_floating(self) || noise.scalar_type() != self.scalar_type() || noise.sizes() != self.sizes()) return false;
+  at::native::resize_output(out, self.sizes());
+  if (out.scalar_type() != self.scalar_type()) return false;
+  if (!training) {
+    at::leaky_relu_out(out, self, (low + high) / 2);
+    return true;
+  }
+  if (self.numel() == 0) return true;
+  const Tensor from = self.contiguous();
+  const ContiguousOutput dense_out(out), dense_noise(noise);
+  const uint64_t blocks = RandomFill{Distribution::kUniform}.blocks(to_core(self.scalar_type()), self.numel());
+  const PhiloxState at = take_blocks(generator, self.device().index(), blocks);
+  if (!hp::ops::rrelu_with_noise(overload, device_holding(self), view(dense_out.tensor()), view(dense_noise.tensor()),
+                                 view(from), low, high, at)) {
+    return false;
+  }
+  dense_out.finish();
+  dense_noise.finish();
+  return true;
+}
+std::optional<Tensor> rrelu_with_noise(const Overload& overload, const Tensor& self, Tensor& noise,
+                                       const at::Scalar& lower, const at::Scalar& upper, bool training,
+                                       const MaybeGenerator& generator) {
+  Tensor out = at::empty_like(self);
+  if (!rrelu_with_noise(overload, self, noise, lower, upper, training, generator, out)) return std::nullopt;
+  return out;
+}
+bool rrelu_with_noise(const Overload& overload, Tensor& self, Tensor& noise, const at::Scalar& lower,
+                      const at::Scalar& upper, bool training, const MaybeGenerator& generator) {
+  return rrelu_with_noise(overload, self, noise, lower, upper, training, generator, self);
+}
+
+// ---- Categories and permutations
+
+bool multinomial(const Overload& overload, const Tensor& self, int64_t num_samples, bool replacement,
+                 const MaybeGenerator& generator, Tensor& out) {
+  if (!real_floating(self) || self.dim() == 0 || self.dim() > 2 || self.size(-1) == 0 || num_samples <= 0 ||
+      out.scalar_type() != at::kLong || (!replacement && num_samples > self.size(-1))) {
+    return false;  // torch's own error
+  }
+  if (!replacement || num_samples == 1) {
+    at::native::multinomial_out(self, num_samples, replacement, generator, out);
+    return true;
+  }
+  std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end() - 1);
+  sizes.push_back(num_samples);
+  at::native::resize_output(out, sizes);
+  if (out.numel() == 0) return true;
+  const Tensor valid = self.amax().lt(INFINITY).logical_and(self.amin().ge(0));
+  TORCH_CHECK(valid.item<bool>(), "probability tensor contains either `inf`, `nan` or element < 0");
+  const bool zero = self.dim() == 1 ? self.sum().eq(0).item<bool>() : self.sum(1).eq(0).any().item<bool>();
+  TORCH_CHECK(!zero, "invalid multinomial distribution (sum of probabilities <= 0)");
+  const Tensor weights = self.contiguous();
+  const ContiguousOutput dense(out);
+  const PhiloxState at = take_blocks(generator, self.device().index(), hp::ops::narrow_blocks(out.numel()));
+  if (!hp::ops::multinomial(overload, device_holding(self), view(dense.tensor()), view(weights), at)) return false;
+  dense.finish();
+  return true;
+}
+std::optional<Tensor> multinomial(const Overload& overload, const Tensor& self, int64_t num_samples, bool replacement,
+                                  const MaybeGenerator& generator) {
+  Tensor out = empty({0}, at::kLong, self.device().index());
+  if (!multinomial(overload, self, num_samples, replacement, generator, out)) return std::nullopt;
+  return out;
+}
+
+// Fisher and Yates. On the host, since each exchange depends on those before it.
+template <class T>
+void shuffle(T* values, int64_t n, PhiloxState at) {
+  for (int64_t i = 0; i < n; ++i) values[i] = static_cast<T>(i);
+  PhiloxBlock block{};
+  for (int64_t i = 0; i + 1 < n; ++i) {
+    const int64_t half = i % 2 * 2;
+    if (half == 0) block = philox4x32(at.seed, at.offset + static_cast<uint64_t>(i / 2), 0);
+    const uint64_t bits = block[half] | static_cast<uint64_t>(block[half + 1]) << 32;
+    std::swap(values[i], values[i + static_cast<int64_t>(bits % static_cast<uint64_t>(n - i))]);
+  }
+}
+
+bool randperm(const Overload& overload, int64_t n, const MaybeGenerator& generator, Tensor& out) {
+  if (n < 0) return false;
+  const at::ScalarType dtype = out.scalar_type();
+  // torch's own check that the dtype can hold the numbers.
+  const int64_t most = dtype == at::kByte    ? 255
+                       : dtype == at::kChar  ? 127
+                       : dtype == at::kShort ? 32767
+                       : dtype == at::kInt   ? INT32_MAX
+                       : dtype == at::kLong  ? INT64_MAX
+                                             : 0;
+  if (n > most) return false;
+  at::native::resize_output(out, {n});
+  if (n == 0) return true;
+  const PhiloxState at = take_blocks(generator, out.device().index(), static_cast<uint64_t>(n + 1) / 2);
+  Tensor host = at::detail::empty_cpu({n}, at::kLong, false, std::nullopt);
+  shuffle(static_cast<int64_t*>(host.mutable_data_ptr()), n, at);
+  PortableScope scope(overload);
+  copy_tensor(out, host, false);
+  return scope.done();
+}
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+#include "generated/random.inc"
