@@ -10,7 +10,7 @@ from pathlib import Path
 #: Rounds of each side, within this many seconds; and how long the calls of one round take.
 MOST, BUDGET, ROUND = 100, 1.0, 5e-4
 #: They go on until each side has had this many quiet rounds, or for this many seconds.
-QUIET, PATIENCE = 5, 4.0
+QUIET, PATIENCE = 5, 2.0
 #: Before each round. The other side's threads spin until then, and a thread that has slept is given a core at once.
 PAUSE = 2e-3
 #: The share of a round for which its threads may have waited for a core.
