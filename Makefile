@@ -55,6 +55,8 @@ quick: ready
 bench: ready
 	@$(PYTHON) benchmarks/dispatch.py
 	@$(PYTHON) benchmarks/copy.py
+	@$(PYTHON) benchmarks/kernels.py
+	@$(PYTHON) benchmarks/models.py
 
 CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c' '*.inc')
 

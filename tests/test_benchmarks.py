@@ -1,0 +1,46 @@
+"""The benchmarks run, and their figures hang together; how fast things are is for a quiet machine to say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from plugin_tools import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+def printed(*arguments: str) -> Any:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HARDPOINT_")} | {"HARDPOINT_DEVICE": "sim"}
+    command = [sys.executable, str(ROOT / "benchmarks" / arguments[0]), *arguments[1:], "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_kernels():
+    result = printed("kernels.py", "--only", "^broadcast: ")
+    assert result["threads"] == 2
+    assert len(result["cases"]) > 1
+    for case in result["cases"]:
+        assert case["family"] == "broadcast"
+        assert case["ratio"] == pytest.approx(case["device_us"] / case["native_us"])
+        assert case["tier"] in ("vendor", "portable")
+        assert case["cpu_operators"] == []
+
+
+def test_profile_of_a_model():
+    rows = printed("models.py", "--only", "gpt", "--profile")["gpt"]
+    operators = {row["operator"]: row for row in rows}
+    # Backward is seen too, which runs on a thread of its own.
+    for name in ("aten.mm.default", "aten.native_layer_norm_backward.default"):
+        row = operators[name]
+        assert row["calls"] == row["native_calls"] > 0
+        assert row["tier"]
+        assert row["difference_ms"] == pytest.approx(row["device_ms"] - row["native_ms"])
+    losses = [row["difference_ms"] for row in rows]
+    assert losses == sorted(losses, reverse=True)
