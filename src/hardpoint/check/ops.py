@@ -131,8 +131,8 @@ class Entry:
             target = next((s for s in samples if not s.broadcasts_input), first)
             yield "in-place", lambda: self._in_place(target, dtype)
         if self.info.supports_out:
-            yield "out=", lambda: self._out(first, resize=False)
-            yield "out= of another size", lambda: self._out(first, resize=True)
+            yield "out=", lambda: self._out(first, dtype, resize=False)
+            yield "out= of another size", lambda: self._out(first, dtype, resize=True)
         for case in edge_cases(self.info, dtype, first):
             if case.label == "extreme values" and (self.name, name) in tables.NO_EXTREME_VALUES:
                 continue
@@ -196,13 +196,15 @@ class Entry:
                 self._tolerance(dtype),
             )
             if problem and not self._same_choice(sample, actual, expected):
-                return "" if self._is_random(sample, expected, state) else problem
+                random = self._is_random(sample, expected, state)
+                return compare.metadata(actual, expected, self.device) if random else problem
         return self._backward(sample, placed, expected, actual, dtype) if gradient else ""
 
     def _is_random(self, sample: Sample, expected: Any, state: torch.Tensor) -> bool:
         """Whether the CPU does not agree with itself, from another state of its generator."""
         torch.manual_seed(int(state.sum()) + 1)
-        return bool(compare.values(sample.call(self.info), expected, "cpu"))
+        with _own_seeds():
+            return bool(compare.values(sample.call(self.info), expected, "cpu"))
 
     def _same_choice(self, sample: Sample, actual: Any, expected: Any) -> bool:
         """Whether results differ only in which of several equal elements was chosen."""
@@ -286,7 +288,7 @@ class Entry:
         exact = reference if _can_be_widened(sample, dtype) else None
         return compare.values(ours.input, right.input, self.device, exact, self._tolerance(dtype))
 
-    def _out(self, sample: Sample, resize: bool) -> str:
+    def _out(self, sample: Sample, dtype: torch.dtype, resize: bool) -> str:
         right = without_gradient(sample)
         expected = self._on_cpu(right, self.info)
         outputs = compare.leaves(expected)
@@ -314,7 +316,8 @@ class Entry:
             return wide.call(self.info)
 
         view = self._view
-        problem = compare.values(view(placed, ours), view(right, target), self.device, reference)
+        tolerance = self._tolerance(dtype)
+        problem = compare.values(view(placed, ours), view(right, target), self.device, reference, tolerance)
         return "" if problem and self._same_choice(right, ours, target) else problem
 
     def _unwritten(self, sample: Sample) -> str:
@@ -358,8 +361,10 @@ def _own_seeds() -> Any:
 
 
 def _can_be_widened(sample: Sample, dtype: torch.dtype) -> bool:
-    # Weights are float32 in samples of some float64 entries: their rounding shows in the result.
-    return dtype in WIDER or any(t.dtype in WIDER for t in sample.tensors())
+    # Weights are float32 in samples of some float64 entries: their rounding shows in the result. Integers are computed
+    # in float32 where the result is not whole.
+    whole = not dtype.is_floating_point and not dtype.is_complex
+    return whole or dtype in WIDER or any(t.dtype in WIDER for t in sample.tensors())
 
 
 def _on_cpu(result: Any) -> Any:

@@ -106,8 +106,11 @@ def _fresh(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sa
 
 
 def widened(sample: Sample) -> Sample:
-    """The sample in a wider dtype, for a reference."""
-    wide = _fresh(sample, lambda t: t.to(WIDER.get(t.dtype, t.dtype)))
+    """The sample in a wider dtype, for a reference; integers in float64 when there is nothing else."""
+    known = dict(WIDER)
+    if not any(t.is_floating_point() or t.is_complex() for t in sample.tensors()):
+        known.update(dict.fromkeys((torch.int64, torch.int32, torch.uint8, torch.bool), torch.float64))
+    wide = _fresh(sample, lambda t: t.to(known.get(t.dtype, t.dtype)))
     return wide.transform(lambda v: WIDER.get(v, v) if isinstance(v, torch.dtype) else v)
 
 

@@ -33,7 +33,8 @@ UNWRITTEN: dict[str, str] = {
 }
 
 #: Entries that draw random numbers. ``drawn``: the values come from the generator, and their distribution is compared;
-#: ``mixed``: the result depends on random numbers in a way that no distribution sums up.
+#: ``mixed``: the result depends on random numbers in a way that no distribution sums up, such as whole channels that
+#: are dropped together.
 RANDOM: dict[str, str] = {
     "bernoulli": "drawn",
     "cauchy": "drawn",
@@ -51,10 +52,10 @@ RANDOM: dict[str, str] = {
     "randn": "drawn",
     "randn_like": "drawn",
     "nn.functional.dropout": "drawn",
-    "nn.functional.dropout2d": "drawn",
-    "nn.functional.dropout3d": "drawn",
+    "nn.functional.dropout2d": "mixed",
+    "nn.functional.dropout3d": "mixed",
     "nn.functional.alpha_dropout": "drawn",
-    "nn.functional.feature_alpha_dropout.with_train": "drawn",
+    "nn.functional.feature_alpha_dropout.with_train": "mixed",
     "nn.functional.rrelu": "drawn",
     "nn.functional.fractional_max_pool2d": "mixed",
     "nn.functional.fractional_max_pool3d": "mixed",
@@ -94,8 +95,8 @@ TIES: dict[str, int | None] = {
 #: Entries with arguments that torch wants on the CPU whatever the device: their positions after the input.
 ON_THE_CPU: dict[str, tuple[int, ...]] = {"tensor_split": (0,)}
 
-#: Keyword arguments of a sample that make any entry random when they are true or positive.
-RANDOM_ARGUMENTS = ("dropout_p", "training_dropout")
+#: Keyword arguments of a sample that make any entry random when they are not 0.
+RANDOM_ARGUMENTS = ("dropout_p",)
 
 #: Where torch's own result is further from the truth than its dtype allows: (rtol, atol), and why.
 TOLERANCE: dict[tuple[str, str], tuple[float, float, str]] = {
