@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hardpoint.check.report import Result
@@ -18,6 +18,7 @@ from hardpoint.check.report import Result
 TIMEOUT = 120.0
 #: GiB that a worker may map beyond what it has after mounting the device.
 MEMORY = 12.0
+COMMAND = (sys.executable, "-m", "hardpoint.check.worker")
 
 
 class WorkerDied(Exception):
@@ -27,7 +28,8 @@ class WorkerDied(Exception):
 class Worker:
     """A worker process and its conversation."""
 
-    def __init__(self, timeout: float, memory: float) -> None:
+    def __init__(self, timeout: float, memory: float, command: Sequence[str] = COMMAND) -> None:
+        self.command = command
         self.timeout = timeout
         self.memory = memory
         self._process: subprocess.Popen[bytes] | None = None
@@ -39,7 +41,7 @@ class Worker:
             self._buffer = b""
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hardpoint.check.worker"],
+                self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,

@@ -221,4 +221,11 @@ def from_database(entry: Any, dtype: torch.dtype, gradient: bool, limit: int) ->
         sample = Sample(s.input, tuple(s.args), dict(s.kwargs), s.output_process_fn_grad, s.broadcasts_input)
         if all(t.layout is torch.strided and not t.is_quantized and not t.is_nested for t in sample.tensors()):
             made.append(sample)
-    return pick(made, limit)
+    return [sample.transform(_leaf) for sample in pick(made, limit)]
+
+
+def _leaf(value: Any) -> Any:
+    """A view that wants a gradient as a tensor of its own: some samples are slices of a tensor that wants one."""
+    if isinstance(value, torch.Tensor) and value.requires_grad and value._is_view():
+        return value.detach().clone().requires_grad_()
+    return value

@@ -18,8 +18,8 @@ from hardpoint.ops import Op, all_ops
 from hardpoint.tools import page
 from hardpoint.tools.reference import portable_classes
 
-#: Best first. ``adapter``: memory, views and copies, served by the adapter itself. ``composite``: torch runs it as other
-#: operators, each of which is served by a tier of its own.
+#: Best first. ``adapter``: memory, views and copies, served by the adapter itself. ``composite``: torch runs it as
+#: other operators, each of which is served by a tier of its own.
 TIERS = ("adapter", "vendor", "portable", "decomposition", "composite", "cpu")
 
 CLASS = {
@@ -172,13 +172,13 @@ def _measure(coverage: Coverage, report: Report) -> None:
             for dtype, tiers in dtypes.items():
                 seen.setdefault(name, {}).setdefault(dtype, set()).update(tiers)
     known = {op.name: op for op in coverage.operators}
-    for name, dtypes in sorted(seen.items()):
+    for name, found in sorted(seen.items()):
         op = known.get(name)
         if op is None:
             op = Operator(name, {})
             coverage.operators.append(op)
         op.measured = True
-        op.tiers = {d: "+".join(sorted(dtypes[d], key=TIERS.index)) for d in DTYPES if d in dtypes}
+        op.tiers = {d: "+".join(sorted(found[d], key=TIERS.index)) for d in DTYPES if d in found}
     coverage.device = report.device
 
 

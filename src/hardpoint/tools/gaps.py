@@ -32,7 +32,7 @@ def markdown(report: Report) -> str:
     """The whole page."""
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     parts = [HEAD, f"Device `{report.device}`; {versions}.\n\n"]
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for mode in (m for m in _MODES if report.of(m)):
         tested, right, strict = report.percentages(mode)
         verdicts = ", ".join(f"{n} {v}" for v, n in report.verdicts(mode).items())
