@@ -64,6 +64,17 @@ def test_what_blocks_a_strict_verdict(report: Report) -> None:
     assert report.order_of_work() == [("sort", 3), ("kthvalue", 4)]
 
 
+def test_complex_numbers_can_be_left_out_of_the_account(report: Report) -> None:
+    angle = report.results[1]
+    angle.dtypes["complex64"] = Count(passed=2, cpu=True)
+    angle.tiers["aten::angle"] = {"complex64": {"cpu": 4}}
+    found = {b.operator: b for b in report.blockers(["ops"])}
+    assert (found["sort"].alone, found["sort"].alone_real) == (1, 2)
+    assert found["angle"].dtypes == {"complex64": 1}
+    assert report.real().results[1].dtypes.keys() == {"float32"}
+    assert report.results[1].dtypes.keys() == {"float32", "complex64"}
+
+
 def test_percentages(report: Report) -> None:
     tested, right, strict = report.percentages("ops")
     assert tested == 6
@@ -120,7 +131,7 @@ def test_the_page_of_gaps(report: Report, tmp_path: Path) -> None:
     report.save(tmp_path / "report.json")
     gaps.write(tmp_path / "report.json", tmp_path / "coverage.md")
     page = (tmp_path / "coverage.md").read_text()
-    assert "| `sort` | 2 | 3 | float32 | sort, msort, median |" in page
+    assert "| `sort` | 2 | 2 | 3 | float32 | sort, msort, median |" in page
     assert "| `to_sparse` | ops | makes a sparse tensor |" in page
     assert "| `svd` | ops | crashed |" in page
     rows = [line for line in page.splitlines() if line.startswith("| `cov`")]

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from rich.console import Console
 from rich.table import Table
 
-from hardpoint.check.report import BAD, Report, Result
+from hardpoint.check.report import BAD, Blocker, Report, Result
 from hardpoint.tools import page
 
 #: Modes whose entries are served by tiers.
@@ -34,6 +34,11 @@ def counts(result: Result) -> str:
         if whole := count.passed + count.failed:
             parts.append(f"{dtype} {count.passed}/{whole}{' cpu' if count.cpu else ''}")
     return ", ".join(parts)
+
+
+def dtype_counts(blocker: Blocker) -> str:
+    """In how many entries the operator fell to the CPU, by dtype."""
+    return ", ".join(f"{dtype} {count}" for dtype, count in blocker.dtypes.items())
 
 
 def text(report: Report, console: Console, *, blockers: int = 25) -> None:
@@ -69,6 +74,11 @@ def _totals(report: Report, console: Console) -> None:
         verdicts = ", ".join(f"[{_COLOUR[v]}]{n} {v}[/]" for v, n in report.verdicts(mode).items())
         without = f"{strict:.1f}%" if mode in TIERED else ""
         table.add_row(mode, str(len(report.of(mode))), str(tested), f"{right:.1f}%", without, verdicts)
+    real = report.real()
+    for mode in (m for m in real.modes() if m in TIERED and any("complex64" in r.dtypes for r in report.of(m))):
+        tested, right, strict = real.percentages(mode)
+        label = f"{mode} without complex"
+        table.add_row(label, str(len(real.of(mode))), str(tested), f"{right:.1f}%", f"{strict:.1f}%", "")
     console.print(table)
 
 
@@ -84,8 +94,8 @@ def _blockers(report: Report, modes: list[str], console: Console, limit: int) ->
     order = dict(report.order_of_work(len(found), modes))
     place = {operator: number + 1 for number, operator in enumerate(order)}
     table = Table(
-        *("operator", "strict if served alone", "entries blocked", "place in the order of work", "dtypes"),
-        *("overloads", "such as"),
+        *("operator", "strict if served alone", "without complex", "entries blocked", "place in the order of work"),
+        *("entries by dtype", "overloads", "such as"),
         title=f"Operators that fell to the CPU: {min(limit, len(found))} of {len(found)}",
         caption="The order of work counts what the operators before it have made strict already.",
     )
@@ -93,9 +103,10 @@ def _blockers(report: Report, modes: list[str], console: Console, limit: int) ->
         table.add_row(
             blocker.operator,
             str(blocker.alone),
+            str(blocker.alone_real),
             str(blocker.entries),
             f"{place[blocker.operator]} ({order[blocker.operator]} strict then)" if blocker.operator in place else "",
-            ", ".join(blocker.dtypes),
+            dtype_counts(blocker),
             ", ".join(blocker.overloads),
             ", ".join(blocker.examples),
         )
@@ -122,10 +133,21 @@ def html(report: Report, path: str | Path) -> None:
     sections = [("Entries", page.table("entries", columns, _rows(report.results)))]
     if found := report.blockers(modes):
         rows = [
-            (b.operator, b.alone, b.entries, ", ".join(b.dtypes), ", ".join(b.overloads), ", ".join(b.examples))
+            (
+                b.operator,
+                b.alone,
+                b.alone_real,
+                b.entries,
+                dtype_counts(b),
+                ", ".join(b.overloads),
+                ", ".join(b.examples),
+            )
             for b in found
         ]
-        heads = ("operator", "strict if served alone", "entries blocked", "dtypes", "overloads", "such as")
+        heads = [
+            *("operator", "strict if served alone", "without complex", "entries blocked", "entries by dtype"),
+            *("overloads", "such as"),
+        ]
         sections.insert(0, ("Operators that fell to the CPU", page.table("blockers", heads, rows)))
     Path(path).write_text(page.page(f"Conformance of {report.device}", paragraphs, sections))
 

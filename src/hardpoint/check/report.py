@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,10 +93,13 @@ class Blocker:
     operator: str
     #: Entries that would become strict if this operator alone were served.
     alone: int
+    #: The same, if complex numbers did not count.
+    alone_real: int
     #: Entries that it blocks, alone or with others.
     entries: int
     overloads: tuple[str, ...]
-    dtypes: tuple[str, ...]
+    #: Dtype -> entries in which it fell to the CPU.
+    dtypes: dict[str, int]
     examples: tuple[str, ...]
 
 
@@ -155,36 +158,52 @@ class Report:
 
     def blockers(self, modes: Iterable[str] | None = None) -> list[Blocker]:
         """Operators that fell to the CPU; those whose kernel turns most entries strict come first."""
-        wanted = set(modes) if modes is not None else None
-        alone: Counter[str] = Counter()
+        modes = self.modes() if modes is None else list(modes)
+        alone, alone_real = self._alone(modes), self.real()._alone(modes)
         entries: dict[str, list[str]] = {}
         overloads: dict[str, set[str]] = {}
         dtypes: dict[str, Counter[str]] = {}
-        for result in self.results:
-            if wanted is not None and result.mode not in wanted:
-                continue
-            fell = result.cpu_operators()
-            bases = {base_name(op) for op in fell}
-            if len(bases) == 1 and result.verdict == "correct":
-                alone.update(bases)
-            for base in bases:
-                entries.setdefault(base, []).append(result.entry)
-            for op in fell:
+        for result in (r for r in self.results if r.mode in modes):
+            fell: dict[str, set[str]] = {}
+            for op in result.cpu_operators():
                 overloads.setdefault(base_name(op), set()).add(op.removeprefix("aten::"))
-                counter = dtypes.setdefault(base_name(op), Counter())
-                counter.update(d for d, tiers in result.tiers[op].items() if "cpu" in tiers)
+                on_cpu = [d for d, tiers in result.tiers[op].items() if "cpu" in tiers]
+                fell.setdefault(base_name(op), set()).update(on_cpu)
+            for base, where in fell.items():
+                entries.setdefault(base, []).append(result.entry)
+                dtypes.setdefault(base, Counter()).update(where)
         found = [
             Blocker(
                 base,
                 alone[base],
+                alone_real[base],
                 len(names),
                 tuple(sorted(overloads[base])),
-                tuple(d for d, _ in dtypes[base].most_common()),
+                dict(dtypes[base].most_common()),
                 tuple(names[:4]),
             )
             for base, names in entries.items()
         ]
-        return sorted(found, key=lambda b: (-b.alone, -b.entries, b.operator))
+        return sorted(found, key=lambda b: (-b.alone, -b.alone_real, -b.entries, b.operator))
+
+    def _alone(self, modes: Iterable[str]) -> Counter[str]:
+        """Operator -> entries that wait for it alone."""
+        alone: Counter[str] = Counter()
+        for result in self.results:
+            bases = {base_name(op) for op in result.cpu_operators()}
+            if len(bases) == 1 and result.verdict == "correct" and result.mode in modes:
+                alone.update(bases)
+        return alone
+
+    def real(self) -> Report:
+        """The same run as if complex numbers had been left out."""
+        kept = []
+        for r in self.results:
+            dtypes = {d: c for d, c in r.dtypes.items() if "complex" not in d}
+            tiers = {op: {d: t for d, t in by.items() if "complex" not in d} for op, by in r.tiers.items()}
+            made = replace(r, dtypes=dtypes, tiers={op: by for op, by in tiers.items() if by})
+            kept.append(made.settle() if dtypes and r.verdict in ("strict", "correct", "partly", "failed") else made)
+        return replace(self, results=[r for r in kept if r.dtypes or r.verdict in ("passed", "crashed", "not tested")])
 
     def order_of_work(self, steps: int = 40, modes: Iterable[str] | None = None) -> list[tuple[str, int]]:
         """Operators in the order to write them, each with the number of entries that are strict after it, in all.
@@ -192,11 +211,11 @@ class Report:
         Greedy: the next operator is the one that finishes most entries; among equals, the one with the largest share in
         entries that wait for few others.
         """
-        wanted = set(modes) if modes is not None else None
+        modes = self.modes() if modes is None else list(modes)
         waiting: list[set[str]] = []
         done = 0
         for result in self.results:
-            if (wanted is None or result.mode in wanted) and result.verdict in ("strict", "correct"):
+            if result.mode in modes and result.verdict in ("strict", "correct"):
                 bases = {base_name(op) for op in result.cpu_operators()}
                 done += not bases
                 if bases:
@@ -219,18 +238,26 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, and the summary that the text report prints."""
+        summary = {
+            mode: {**self._summary(mode), "blockers": [asdict(b) for b in self.blockers([mode])]}
+            for mode in self.modes()
+        }
+        real = self.real()
         return {
             **asdict(self),
-            "summary": {
-                mode: {
-                    "verdicts": self.verdicts(mode),
-                    **dict(zip(("tested", "correct_percent", "strict_percent"), self.percentages(mode), strict=True)),
-                    "dtypes": self.by_dtype(mode),
-                    "blockers": [asdict(b) for b in self.blockers([mode])],
-                    "order_of_work": self.order_of_work(modes=[mode]),
-                }
-                for mode in self.modes()
-            },
+            "summary": summary,
+            "summary_real": {mode: real._summary(mode) for mode in real.modes()},
+        }
+
+    def _summary(self, mode: str) -> dict[str, Any]:
+        tested, right, strict = self.percentages(mode)
+        return {
+            "verdicts": self.verdicts(mode),
+            "tested": tested,
+            "correct_percent": right,
+            "strict_percent": strict,
+            "dtypes": self.by_dtype(mode),
+            "order_of_work": self.order_of_work(modes=[mode]),
         }
 
     def save(self, path: str | Path) -> None:
@@ -242,4 +269,5 @@ class Report:
         """Read what :meth:`save` wrote."""
         data = json.loads(Path(path).read_text())
         data.pop("summary", None)
+        data.pop("summary_real", None)
         return cls(**{**data, "results": [Result.from_json(r) for r in data["results"]]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from hardpoint.check.report import BAD, Report
+from hardpoint.check.report import BAD, Blocker, Report
 
 HEAD = """\
 # What runs where, and what is missing
@@ -21,6 +21,10 @@ _MODES = {"ops": "Operators", "modules": "Modules", "optim": "Optimizers"}
 def _cell(text: str, limit: int = 160) -> str:
     flat = " ".join(text.split()).replace("|", "\\|")
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
+
+
+def _example(blocker: Blocker) -> str:
+    return _cell(", ".join(blocker.examples))
 
 
 def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -55,10 +59,10 @@ def markdown(report: Report) -> str:
     )
     parts.append("for it and others.\n\n")
     rows = [
-        (f"`{b.operator}`", str(b.alone), str(b.entries), ", ".join(b.dtypes), _cell(", ".join(b.examples)))
+        (f"`{b.operator}`", str(b.alone), str(b.alone_real), str(b.entries), ", ".join(b.dtypes), _example(b))
         for b in report.blockers([m for m in _MODES if report.of(m)])
     ]
-    columns = ("operator", "strict if served", "entries", "dtypes", "such as")
+    columns = ("operator", "strict if served", "without complex", "entries", "dtypes", "such as")
     parts.append(_table(columns, rows) if rows else "Nothing.\n\n")
     parts.append("## Not tested\n\n")
     rows = [(f"`{r.entry}`", r.mode, _cell(r.detail)) for r in report.results if r.verdict == "not tested"]
