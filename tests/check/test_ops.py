@@ -117,7 +117,7 @@ def test_a_plugin_that_crashes_loses_one_entry(run_python, tmp_path: Path) -> No
         only = "^(exp|abs|slot (allocate|streams.create))$"
         report = check.run(["ops", "abi"], ops=only, dtypes=["float32"], samples=1)
         for r in report.results:
-            print(r.entry, "|", r.verdict, "|", (r.failure or r.detail).splitlines()[0])
+            print(r.entry, "|", r.verdict, "|", *(r.failure or r.detail).splitlines()[:1])
         """,
         timeout=280,
         HARDPOINT_PLUGIN_PATH=str(tmp_path / "fragile.py"),
