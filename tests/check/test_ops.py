@@ -61,13 +61,18 @@ def test_random_operators_are_compared_by_distribution() -> None:
 def test_a_run_is_continued(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     run("^exp$", resume=file)
-    first = json.loads(file.read_text())
+    head, line = file.read_text().splitlines()
+    first = json.loads(line)
     first["detail"] = "from the file"
-    file.write_text(json.dumps(first) + "\n" + '{"mode": "ops", "entry": "ab')  # ended while it wrote
+    file.write_text(f"{head}\n{json.dumps(first)}\n" + '{"mode": "ops", "entry": "ab')  # ended while it wrote
     results = run("^(exp|abs)$", resume=file)
     assert results["exp"].detail == "from the file"
     assert results["abs"].verdict == "strict"
+    assert sum('"entry": "abs"' in kept for kept in file.read_text().splitlines()) == 1
     assert run("^(exp|abs)$", resume=file).keys() == {"exp", "abs"}
+    assert sum('"entry": "abs"' in kept for kept in file.read_text().splitlines()) == 1
+    with pytest.raises(ValueError, match="made with another samples"):
+        check.run(["ops"], ops="^exp$", dtypes=FLOATS, samples=3, resume=file, isolate=False)
 
 
 def test_the_other_modes() -> None:

@@ -27,14 +27,27 @@ Progress = Callable[[int, int, Result], None]
 SAMPLES = 4
 
 
-def _read(path: Path) -> dict[tuple[str, str], Result]:
+def _resume(path: Path, made_with: dict[str, Any]) -> dict[tuple[str, str], Result]:
+    """The results that a file has. Its first line says how they were made: it must be the same way."""
     found: dict[tuple[str, str], Result] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
+    if not path.exists():
+        path.write_text(json.dumps({"made_with": made_with}) + "\n")
+        return found
+    for line in path.read_text().splitlines():
         try:
-            result = Result.from_json(json.loads(line))
+            data = json.loads(line)
         except ValueError:
             continue  # the run was ended while it wrote this line
+        if before := data.get("made_with"):
+            differs = [key for key in made_with if before.get(key) != made_with[key]]
+            if differs:
+                raise ValueError(f"{path} was made with another {', '.join(differs)}; name a new file")
+            continue
+        result = Result.from_json(data)
         found[result.key] = result
+    if found and not path.read_text().endswith("\n"):
+        with path.open("a") as lines:
+            lines.write("\n")
     return found
 
 
@@ -71,9 +84,10 @@ def run(
     if bad := [d for d in options["dtypes"] if d not in tables.DTYPES]:
         raise ValueError(f"there is no dtype {', '.join(bad)} in a check; there are {', '.join(tables.DTYPES)}")
     start = time.monotonic()
+    device = str(plugins.choose().name)
     execute = _Isolated(timeout, memory) if isolate else _Here()
     file = Path(resume) if resume is not None else None
-    known = _read(file) if file is not None else {}
+    known = _resume(file, {"device": device, **options}) if file is not None else {}
     results: list[Result] = []
     try:
         wanted = [(mode, entry) for mode in modes for entry in execute.entries(mode, ops)]
@@ -90,7 +104,7 @@ def run(
     finally:
         execute.close()
     seconds = round(time.monotonic() - start, 1)
-    return Report(str(plugins.choose().name), results, _versions(), {**options, "ops": ops}, seconds)
+    return Report(device, results, _versions(), {**options, "ops": ops}, seconds)
 
 
 class _Here:
