@@ -64,9 +64,14 @@ def test_the_page_of_operators_is_up_to_date() -> None:
     )
 
 
-def test_both_languages_have_one_structure() -> None:
+TRANSLATED = [p for p in PAGES if p.with_name(p.name.replace(".md", ".zh-CN.md")).exists() and "zh-CN" not in p.name]
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda p: p.name)
+def test_both_languages_have_one_structure(page: Path) -> None:
     english, chinese = (
-        re.findall(r"^(?:#+|\||-|\d\.|```|<!--)", page.read_text(), flags=re.MULTILINE) for page in ABI_PAGES
+        re.findall(r"^(?:#+|\||-|\d\. |```|<!--)", p.read_text(), flags=re.MULTILINE)
+        for p in (page, page.with_name(page.name.replace(".md", ".zh-CN.md")))
     )
-    assert len(english) > 100
+    assert len(english) > 20
     assert english == chinese

@@ -145,6 +145,15 @@ Tensor& set_empty(Tensor& self) {
   return set_storage_view(self, std::move(storage), 0, {0}, {});
 }
 
+// Whether `self.data = from` may make one tensor of both: module.to() keeps its parameters as objects by it, with the
+// optimizers and tied weights that refer to them.
+bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
+  auto dense = [](const Tensor& tensor) {
+    return tensor.layout() == c10::kStrided && (tensor.is_cpu() || tensor.is_privateuseone());
+  };
+  return self.key_set() == from.key_set() || (dense(self) && dense(from));
+}
+
 void record_stream(Tensor& self, c10::Stream stream) {
   c10::getDeviceAllocator(kDeviceType)->recordStream(self.storage().data_ptr(), stream);
 }
@@ -177,6 +186,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_view));
   m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
   m.impl("record_stream", TORCH_FN(record_stream));
 }
 

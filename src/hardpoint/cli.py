@@ -1,7 +1,8 @@
-"""The command line: ``hardpoint devices``, ``hardpoint doctor``, ``hardpoint build``."""
+"""The command line: ``hardpoint devices``, ``doctor``, ``check``, ``coverage``, ``build``."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -87,6 +88,88 @@ def doctor() -> None:
         worst = worst and (finding.ok or not finding.needed)
     if not worst:
         raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    modes: Annotated[
+        list[str] | None, typer.Argument(help="abi, runtime, ops, modules, optim, perf; all of them if none is given.")
+    ] = None,
+    ops: Annotated[str, typer.Option(help="Only entries whose name matches this regular expression.")] = "",
+    dtypes: Annotated[str, typer.Option(help="Only these dtypes, separated by commas.")] = "",
+    samples: Annotated[int, typer.Option(help="Sample inputs for each entry and dtype, at most.", min=1)] = 4,
+    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML file.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write the report for continuous integration.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write everything, for other tools.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Keep results in this file as they come, and run only what it lacks.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if anything ran on the CPU.")] = False,
+    blockers: Annotated[int, typer.Option(help="Rows of the table of operators that fell to the CPU.")] = 25,
+    timeout: Annotated[float, typer.Option(help="Seconds without a sign of life that end an entry.")] = 120,
+    memory: Annotated[float, typer.Option(help="GiB that the checking process may use; 0 for no limit.")] = 12,
+) -> None:
+    """Check the chosen device against the contract and against PyTorch's own databases."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from hardpoint import PluginError
+    from hardpoint.check import MODES, Result, render, run, runner, tables
+
+    columns = (TextColumn("{task.description:40.40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def advance(done: int, total: int, result: Result) -> None:
+            bar.update(task, completed=done, total=total, description=f"{result.mode} {result.entry}")
+
+        try:
+            report = run(
+                modes or MODES,
+                ops=ops,
+                dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else tables.DTYPES,
+                samples=samples,
+                resume=resume,
+                timeout=timeout,
+                memory=memory,
+                progress=advance,
+            )
+        except (ValueError, PluginError, runner.WorkerDied) as error:
+            bar.stop()
+            console.print(f"[red]failed[/]: {error}", highlight=False)
+            raise typer.Exit(2) from None
+    render.text(report, console, blockers=blockers)
+    if html is not None:
+        render.html(report, html)
+    if junit is not None:
+        render.junit(report, junit, strict)
+    if json is not None:
+        report.save(json)
+    if not report.results:
+        console.print("[red]failed[/]: no entry matches")
+    if not report.results or not report.ok(strict):
+        raise typer.Exit(1)
+
+
+@app.command()
+def coverage(
+    operators: Annotated[str, typer.Argument(help="Only operators that match this regular expression.")] = "",
+    tier: Annotated[str, typer.Option(help="Only operators that this tier serves in some dtype.")] = "",
+    measured: Annotated[
+        Path | None, typer.Option("--from", help="A report of `hardpoint check --json`: what was seen, not what is.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write everything, for other tools.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the table as one HTML file.")] = None,
+) -> None:
+    """Show which tier serves each ATen operator on the chosen device."""
+    from hardpoint.tools import coverage as tool
+
+    found = tool.collect(measured)
+    found.keep(operators, tier)
+    tool.text(found, console)
+    if json is not None:
+        tool.save(found, json)
+    if html is not None:
+        tool.html(found, html)
 
 
 @build_app.command("torch")

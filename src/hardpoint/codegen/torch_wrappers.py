@@ -158,7 +158,7 @@ class Wrapper:
         tensors = ", ".join(a.name for a in every if a.name not in self.overload.attributes)
         if self.group is None:
             call = f"ops::{self.op.name}({', '.join(['overload', *given])})"
-            if self.kind in (SchemaKind.functional, SchemaKind.mutable):
+            if self.kind in (SchemaKind.functional, SchemaKind.mutable) and self.returns != "void":
                 attempt = f"    if (auto made = {call}) return *std::move(made);\n"
             else:
                 names = [a.name for a in self.function.func.arguments.out] or ["self"]

@@ -24,7 +24,8 @@ def mount(plugin: Any = None) -> str:
     torch has one such slot in a process: mounting the same device again does nothing, another one is an error.
     """
     global _mounted
-    import torch  # noqa: F401  (its autoload step may call this function: not while the lock is held)
+    # Before the lock: torch mounts the device itself when it is imported for the first time.
+    import torch  # noqa: F401
 
     from hardpoint import plugins
     from hardpoint.kernels import portable

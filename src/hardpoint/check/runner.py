@@ -1,0 +1,131 @@
+"""Runs entries in a worker process, one after the other; starts another worker when one dies or hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hardpoint.check.report import Result
+
+#: Seconds without a sign of life after which a worker is ended.
+TIMEOUT = 120.0
+#: GiB that a worker may map beyond what it has after mounting the device.
+MEMORY = 12.0
+COMMAND = (sys.executable, "-m", "hardpoint.check.worker")
+
+
+class WorkerDied(Exception):
+    """The worker ended, or did not answer in time."""
+
+
+class Worker:
+    """A worker process and its conversation."""
+
+    def __init__(self, timeout: float, memory: float, command: Sequence[str] = COMMAND) -> None:
+        self.command = command
+        self.timeout = timeout
+        self.memory = memory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: Any = None
+        self._buffer = b""
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._buffer = b""
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+            )
+        return self._process
+
+    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                while b"\n" in self._buffer:
+                    line, self._buffer = self._buffer.split(b"\n", 1)
+                    yield json.loads(line)
+                if not selector.select(self.timeout):
+                    raise WorkerDied(self._end(f"no sign of life for {self.timeout:g} s"))
+                data = os.read(process.stdout.fileno(), 1 << 16)
+                if not data:
+                    raise WorkerDied(self._end(""))
+                self._buffer += data
+
+    def _end(self, reason: str) -> str:
+        """End the process and say why it ended, with the last lines that it wrote."""
+        process, self._process = self._process, None
+        assert process is not None
+        if reason:
+            process.kill()
+        status = process.wait()
+        if not reason:
+            name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+            reason = f"the process ended with {name}"
+        self._errors.seek(0)
+        lines = [x for x in self._errors.read().decode(errors="replace").splitlines() if x.strip()]
+        self._errors.close()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+        return "\n".join([reason, *lines[-12:]])
+
+    def ask(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Send a request; yields answers until one is the last."""
+        process = self._start()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps({**request, "memory": self.memory}).encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            raise WorkerDied(self._end("")) from None
+        for answer in self._lines(process):
+            yield answer
+            if "at" not in answer:
+                return
+
+    def entries(self, mode: str, pattern: str) -> list[str]:
+        """The entries of a mode that match."""
+        for answer in self.ask({"list": mode, "pattern": pattern}):
+            found: list[str] = answer["entries"]
+            return found
+        raise WorkerDied("no answer")
+
+    def run(self, mode: str, entry: str, options: dict[str, Any]) -> Result:
+        """Run one entry; when the worker dies in it, that is its result."""
+        at = "the start"
+        try:
+            for answer in self.ask({"mode": mode, "entry": entry, "options": options}):
+                if "result" in answer:
+                    return Result.from_json(answer["result"])
+                at = answer["at"]
+        except WorkerDied as death:
+            return Result(mode, entry, "crashed", failure=f"at {at}: {death}"[:1500])
+        raise AssertionError("a conversation ends with a result")
+
+    def close(self) -> None:
+        """End the worker in peace, by force if it does not go."""
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._errors.close()
+        self._process = None

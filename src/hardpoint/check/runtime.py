@@ -1,0 +1,369 @@
+"""The mode ``runtime``: order, copies, memory and threads."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from hardpoint._runtime import core
+from hardpoint.check.cases import Absent, Cases, expect
+
+case = Cases("runtime")
+names, run = case.names, case.run
+
+ALIGNMENT = 64
+SIZES = (0, 1, 2, 3, 7, 15, 31, 63, 64, 65, 127, 255, 4095, 4096, 4097, 65537, 1048577)
+
+
+def _bytes(count: int) -> torch.Tensor:
+    return torch.randint(0, 256, (count,), dtype=torch.uint8)
+
+
+def _module(device: str) -> Any:
+    return getattr(torch, device)
+
+
+@case
+def copies_of_odd_sizes(device: str) -> str:
+    """Host to device and back, byte for byte."""
+    for size in SIZES:
+        data = _bytes(size)
+        expect(torch.equal(data.to(device).cpu(), data), f"{size} bytes came back different")
+    return f"{len(SIZES)} sizes up to {SIZES[-1]} bytes"
+
+
+@case
+def copies_at_odd_offsets(device: str) -> str:
+    """Into and out of the middle of an allocation; the bytes around it stay."""
+    for size in (1, 3, 63, 4097):
+        for offset in (0, 1, 3, 5, 63):
+            base = torch.zeros(size + 128, dtype=torch.uint8, device=device)
+            data = _bytes(size)
+            base[offset : offset + size].copy_(data)
+            right = torch.zeros(size + 128, dtype=torch.uint8)
+            right[offset : offset + size] = data
+            expect(torch.equal(base.cpu(), right), f"{size} bytes at {offset}: host to device")
+            expect(torch.equal(base[offset : offset + size].cpu(), data), f"{size} bytes at {offset}: device to host")
+            other = torch.zeros(size + 128, dtype=torch.uint8, device=device)
+            other[offset + 1 : offset + 1 + size].copy_(base[offset : offset + size])
+            expect(torch.equal(other[offset + 1 : offset + 1 + size].cpu(), data), f"{size} at {offset}: on the device")
+            expect(int(other.cpu().long().sum()) == int(data.long().sum()), f"{size} at {offset}: wrote outside")
+    return "20 ranges, three directions"
+
+
+@case
+def copies_between_layouts_and_dtypes(device: str) -> str:
+    """Strided and converting copies."""
+    base = torch.randn(6, 5, 4)
+    views: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda t: t.transpose(0, 2),
+        lambda t: t[::2, :, 1],
+        lambda t: t[:1].expand(3, 5, 4),
+    ]
+    for view in views:
+        expect(torch.equal(view(base.to(device)).cpu(), view(base)), "a view came back different")
+        expect(torch.equal(view(base).to(device).cpu(), view(base)), "a view arrived different")
+    for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.bool):
+        expect(torch.equal(base.to(device).to(dtype).cpu(), base.to(dtype)), f"float32 to {dtype}")
+    return "3 layouts, 5 dtypes"
+
+
+@case
+def copies_between_devices(device: str) -> str:
+    """From each device to each other one."""
+    count = torch.accelerator.device_count()
+    if count < 2:
+        raise Absent("there is one device")
+    data = _bytes(100_003)
+    for source in range(count):
+        for target in range(count):
+            moved = data.to(f"{device}:{source}").to(f"{device}:{target}")
+            expect(moved.device.index == target and torch.equal(moved.cpu(), data), f"{source} to {target}")
+    return f"{count} devices"
+
+
+@case
+def pinned_copies(device: str) -> str:
+    """Asynchronous copies from and to pinned memory, after synchronisation."""
+    source = _bytes(1 << 20).pin_memory()
+    expect(source.is_pinned(), "pin_memory() did not pin")
+    target = torch.empty_like(source).pin_memory()
+    there = source.to(device, non_blocking=True)
+    target.copy_(there, non_blocking=True)
+    torch.accelerator.synchronize()
+    expect(torch.equal(source, target), "different after synchronisation")
+    return "1 MiB there and back"
+
+
+@case
+def alignment(device: str) -> str:
+    """Every allocation starts at a multiple of the contract's alignment."""
+    held = [torch.empty(size, dtype=torch.uint8, device=device) for size in SIZES[1:] for _ in range(3)]
+    bad = [t.numel() for t in held if t.data_ptr() % ALIGNMENT]
+    expect(not bad, f"allocations of {bad} bytes are not aligned to {ALIGNMENT}")
+    addresses = sorted((t.data_ptr(), t.data_ptr() + t.numel()) for t in held)
+    expect(all(a[1] <= b[0] for a, b in itertools.pairwise(addresses)), "allocations overlap")
+    return f"{len(held)} allocations, {ALIGNMENT} bytes"
+
+
+@case
+def allocator_stress(device: str) -> str:
+    """Random sizes allocated and freed; each keeps its own pattern."""
+    chance = random.Random(7)
+    held: list[tuple[int, torch.Tensor]] = []
+    for turn in range(1500):
+        if held and (len(held) > 60 or chance.random() < 0.4):
+            value, tensor = held.pop(chance.randrange(len(held)))
+            if turn % 5 == 0:
+                expect(bool((tensor.cpu() == value).all()), f"turn {turn}: somebody wrote into another's memory")
+        else:
+            value = turn % 251
+            size = int(2 ** chance.uniform(0, 20))
+            held.append((value, torch.full((size,), value, dtype=torch.uint8, device=device)))
+    for value, tensor in held:
+        expect(bool((tensor.cpu() == value).all()), "somebody wrote into another's memory")
+    return "1500 turns"
+
+
+@case
+def no_leak(device: str) -> str:
+    """Memory in use comes back to where it was, and the cache can be emptied."""
+    torch.accelerator.synchronize()
+    before = torch.accelerator.memory_allocated()
+    for _ in range(20):
+        x = torch.randn(1000, device=device, requires_grad=True)
+        (x * 2 + x).sum().backward()
+    del x
+    torch.accelerator.synchronize()
+    after = torch.accelerator.memory_allocated()
+    expect(after == before, f"{after - before} bytes more in use")
+    _module(device).empty_cache()
+    reserved = torch.accelerator.memory_reserved()
+    big = torch.empty(64 << 20, dtype=torch.uint8, device=device)
+    del big
+    torch.accelerator.synchronize()
+    _module(device).empty_cache()
+    expect(torch.accelerator.memory_reserved() <= reserved, "emptying the cache frees nothing")
+    return "0 bytes after 20 passes"
+
+
+@case
+def peak_is_counted(device: str) -> str:
+    """The allocator's peak follows what was in use."""
+    torch.accelerator.reset_peak_memory_stats()
+    base = torch.accelerator.memory_allocated()
+    held = torch.empty(3 << 20, dtype=torch.uint8, device=device)
+    del held
+    peak = torch.accelerator.max_memory_allocated()
+    expect(peak >= base + (3 << 20), f"peak {peak}, expected at least {base + (3 << 20)}")
+    return f"{peak} bytes"
+
+
+@case
+def order_in_a_stream(device: str) -> str:
+    """Work of one stream runs in the order in which it was queued."""
+    x = torch.zeros(1 << 18, device=device)
+    for step in range(50):
+        x.mul_(2).add_(step)
+    right = 0.0
+    for step in range(50):
+        right = float(torch.tensor(right) * 2 + step)
+    expect(bool((x.cpu() == right).all()), "an operation overtook another")
+    return "100 operations"
+
+
+@case
+def order_between_streams(device: str) -> str:
+    """A stream that waits for an event sees everything before it."""
+    module = _module(device)
+    first, second = module.Stream(), module.Stream()
+    for turn in range(20):
+        with first:
+            x = torch.full((1 << 18,), float(turn), device=device)
+            for _ in range(5):
+                x.add_(1)
+            event = torch.Event(device)
+            event.record(first)
+        with second:
+            second.wait_event(event)
+            y = x * 2
+        second.synchronize()
+        expect(bool((y.cpu() == 2.0 * (turn + 5)).all()), f"turn {turn}: the second stream was too early")
+    return "20 hand-overs"
+
+
+@case
+def memory_of_another_stream(device: str) -> str:
+    """record_stream keeps memory until the other stream is done with it."""
+    module = _module(device)
+    side = module.Stream()
+    for turn in range(20):
+        x = torch.full((1 << 18,), float(turn), device=device)
+        event = torch.Event(device)
+        event.record(module.current_stream())
+        with side:
+            side.wait_event(event)
+            y = x.clone()
+            for _ in range(4):
+                y.add_(x)
+        x.record_stream(side)
+        del x
+        z = torch.full((1 << 18,), -1.0, device=device)
+        side.synchronize()
+        expect(bool((y.cpu() == 5.0 * turn).all()), f"turn {turn}: memory was reused too early")
+        del z
+    return "20 turns"
+
+
+@case
+def events(device: str) -> str:
+    """Events are done after synchronisation, and time does not run backwards."""
+    start, end = torch.Event(device, enable_timing=True), torch.Event(device, enable_timing=True)
+    expect(torch.Event(device).query(), "an event that was never recorded is not done")
+    start.record()
+    x = torch.ones(1 << 20, device=device)
+    for _ in range(5):
+        x = x + 1
+    end.record()
+    end.synchronize()
+    expect(start.query() and end.query(), "an event is not done after synchronisation")
+    try:
+        spent = start.elapsed_time(end)
+    except RuntimeError as error:
+        return f"no timing: {error}"
+    expect(spent >= 0, f"{spent} ms between two events")
+    return f"{spent:.3f} ms"
+
+
+@case
+def streams_are_asked(device: str) -> str:
+    """A stream that was synchronised has nothing left to do."""
+    stream = _module(device).Stream()
+    with stream:
+        x = torch.ones(1 << 20, device=device) + 1
+    stream.synchronize()
+    expect(stream.query(), "not done after synchronisation")
+    expect(x[-1].item() == 2, "wrong value")
+    return "done"
+
+
+def _in_threads(work: Callable[[int], None], count: int = 4) -> None:
+    errors: list[BaseException] = []
+
+    def guarded(number: int) -> None:
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@case
+def threads(device: str) -> str:
+    """Threads that compute and copy at the same time do not disturb each other."""
+
+    def work(number: int) -> None:
+        for turn in range(40):
+            data = torch.full((1000 + 37 * number,), float(number * 100 + turn))
+            result = (data.to(device) * 2 + 1).cpu()
+            expect(torch.equal(result, data * 2 + 1), f"thread {number}, turn {turn}")
+
+    _in_threads(work)
+    return "4 threads, 40 turns"
+
+
+@case
+def threads_with_streams(device: str) -> str:
+    """Each thread has a stream, and a current device, of its own."""
+    count = torch.accelerator.device_count()
+
+    def work(number: int) -> None:
+        index = number % count
+        module = _module(device)
+        module.set_device(index)
+        stream = module.Stream(device=index)
+        with stream:
+            for turn in range(20):
+                x = torch.full((1 << 14,), float(number), device=f"{device}:{index}")
+                for _ in range(5):
+                    x = x + 1
+                stream.synchronize()
+                expect(bool((x.cpu() == number + 5).all()), f"thread {number}, turn {turn}")
+        expect(module.current_device() == index, "another thread changed the current device")
+
+    _in_threads(work)
+    return "4 threads, 20 turns"
+
+
+@case
+def threads_and_the_allocator(device: str) -> str:
+    """Threads that allocate and free at the same time get memory of their own."""
+
+    def work(number: int) -> None:
+        chance = random.Random(number)
+        for turn in range(150):
+            size = int(2 ** chance.uniform(4, 16))
+            x = torch.full((size,), number, dtype=torch.uint8, device=device)
+            if turn % 7 == 0:
+                expect(bool((x.cpu() == number).all()), f"thread {number}, turn {turn}")
+
+    _in_threads(work)
+    return "4 threads, 150 turns"
+
+
+@case
+def backward_in_threads(device: str) -> str:
+    """Backward passes of several threads."""
+
+    def work(number: int) -> None:
+        for _ in range(10):
+            x = torch.full((64,), float(number + 1), device=device, requires_grad=True)
+            (x * x).sum().backward()
+            expect(x.grad is not None and bool((x.grad.cpu() == 2.0 * (number + 1)).all()), f"thread {number}")
+
+    _in_threads(work)
+    return "4 threads"
+
+
+@case
+def timeout_is_kept(device: str) -> str:
+    """A wait with a time-out returns when the work is done, not when the time is over."""
+    before = core.timeout_ms()
+    core.set_timeout_ms(60_000)
+    try:
+        start = time.monotonic()
+        torch.ones(1 << 16, device=device).add_(1)
+        torch.accelerator.synchronize()
+        spent = time.monotonic() - start
+    finally:
+        core.set_timeout_ms(before)
+    expect(spent < 30, f"{spent:.1f} s")
+    return f"{1000 * spent:.1f} ms"
+
+
+@case
+def seeds(device: str) -> str:
+    """Random numbers come again with the same seed, differ with another, and leave the CPU's generator alone."""
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    a = torch.rand(1000, device=device).cpu()
+    expect(torch.equal(torch.get_rng_state(), state), "the CPU's generator moved")
+    b = torch.rand(1000, device=device).cpu()
+    torch.manual_seed(5)
+    expect(torch.equal(torch.rand(1000, device=device).cpu(), a), "another sequence for the same seed")
+    expect(not torch.equal(a, b), "the same numbers twice")
+    expect(0.4 < a.mean().item() < 0.6 and a.min() >= 0 and a.max() < 1, "not uniform on [0, 1)")
+    return "reproducible"

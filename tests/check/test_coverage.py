@@ -1,0 +1,68 @@
+"""Which tier serves what, from the tables and from a report."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hardpoint.check import Report
+from hardpoint.tools import coverage
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, coverage.Operator]:
+    return {op.name: op for op in coverage.collect().operators}
+
+
+def test_tiers_from_the_tables(found: dict[str, coverage.Operator]) -> None:
+    assert len(found) > 1000
+    assert found["aten::exp"].tiers["float32"] == "portable"
+    assert found["aten::exp"].standard == "exp"
+    for variant in ("aten::exp.out", "aten::exp_"):
+        assert found[variant].tiers == found["aten::exp"].tiers
+    assert found["aten::add.Tensor"].tiers["float32"] == "vendor"
+    assert found["aten::empty.memory_format"].worst() == "adapter"
+    assert found["aten::linalg_ldl_factor_ex.out"].worst() == "cpu"
+    assert "aten::linear" not in found  # torch always runs it as other operators
+    assert not [name for name in found if "sparse" in name or "mkldnn" in name]
+
+
+def test_what_a_run_saw_comes_first(report: Report, tmp_path: Path) -> None:
+    report.save(tmp_path / "report.json")
+    seen = coverage.collect(tmp_path / "report.json")
+    by_name = {op.name: op for op in seen.operators}
+    assert by_name["aten::sort.values_stable"].tiers == {"float32": "cpu"}
+    assert by_name["aten::exp"].tiers == {"float32": "portable"}
+    assert by_name["aten::exp"].measured
+    assert not by_name["aten::add.Tensor"].measured
+    seen.keep("sort|exp$", "cpu")
+    assert "aten::sort.values_stable" in {op.name for op in seen.operators}
+    assert "aten::exp" not in {op.name for op in seen.operators}
+    with pytest.raises(ValueError, match="there is no tier gpu"):
+        seen.keep("", "gpu")
+
+
+def test_forms(tmp_path: Path) -> None:
+    made = coverage.Coverage(
+        "sim",
+        [
+            coverage.Operator("aten::exp", {"float32": "portable", "complex64": "cpu"}, "exp"),
+            coverage.Operator("aten::sort", {"float32": "cpu+portable"}),
+        ],
+    )
+    console = Console(file=io.StringIO(), width=200)
+    coverage.text(made, console)
+    assert "portable: float32; cpu: complex64" in console.file.getvalue()  # type: ignore[attr-defined]
+    coverage.save(made, tmp_path / "c.json")
+    assert json.loads((tmp_path / "c.json").read_text())["totals"]["float32"] == {"cpu+portable": 1, "portable": 1}
+    coverage.html(made, tmp_path / "c.html")
+    assert '<td>aten::exp</td><td>exp</td><td class="bad">cpu</td>' in (tmp_path / "c.html").read_text()
+
+
+def test_mounting_before_torch_is_imported(run_python) -> None:
+    done = run_python("import hardpoint.torch; print(hardpoint.torch.mount())", timeout=120)
+    assert done.stdout.strip() == "sim"

@@ -1,0 +1,56 @@
+"""The worker's conversation: answers, crashes, hangs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from hardpoint.check.runner import Worker, WorkerDied
+
+#: Speaks the protocol; what it does depends on the entry's name.
+WORKER = """
+import ctypes, json, sys, time
+for line in sys.stdin:
+    request = json.loads(line)
+    if "list" in request:
+        print(json.dumps({"entries": ["good", "crash", "hang", "exit"]}), flush=True)
+        continue
+    print(json.dumps({"at": "float32, sample 3"}), flush=True)
+    name = request["entry"]
+    if name == "crash":
+        print("about to crash", file=sys.stderr, flush=True)
+        ctypes.string_at(0)
+    if name == "hang":
+        time.sleep(60)
+    if name == "exit":
+        sys.exit(5)
+    print(json.dumps({"result": {"mode": request["mode"], "entry": name, "verdict": "strict"}}), flush=True)
+"""
+
+
+@pytest.fixture
+def worker(tmp_path: Path):
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    made = Worker(timeout=5, memory=0, command=(sys.executable, str(script)))
+    yield made
+    made.close()
+
+
+def test_a_crash_costs_one_entry(worker: Worker) -> None:
+    names = worker.entries("ops", "")
+    results = {name: worker.run("ops", name, {}) for name in [*names, "good"]}
+    assert [results[n].verdict for n in names] == ["strict", "crashed", "crashed", "crashed"]
+    assert results["crash"].failure.startswith("at float32, sample 3: the process ended with SIGSEGV")
+    assert "about to crash" in results["crash"].failure
+    assert "no sign of life for 5 s" in results["hang"].failure
+    assert "exit status 5" in results["exit"].failure
+    assert results["good"].verdict == "strict"
+
+
+def test_a_worker_that_cannot_start_is_told() -> None:
+    worker = Worker(timeout=20, memory=0, command=(sys.executable, "-c", "raise SystemExit('no such device')"))
+    with pytest.raises(WorkerDied, match="no such device"):
+        worker.entries("ops", "")
