@@ -49,6 +49,7 @@ class TemplateCall {
   void launch(Operator& op, int64_t groups);
   // For kernels that share `elements` out by HP_FOR_ELEMENTS.
   void launch_elements(Operator& op, int64_t elements);
+  int64_t groups_for(int64_t elements) const;
   // Rows that one group should take, so that it has enough to do: 1 where a group has many work-items.
   int64_t rows_per_group(int64_t row_elements) const;
 

@@ -41,6 +41,10 @@ class Overload:
     #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
     chooser: str = ""
     iteration: Iteration | None = None
+    #: For ``custom``: tensor arguments that may be on the host as well.
+    host: tuple[str, ...] = ()
+    #: For ``custom``: torch composes the overload of others, and does so for what the device does not take.
+    composite: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,18 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing", "random")
+FAMILIES = (
+    "pointwise",
+    "activation",
+    "special",
+    "reduction",
+    "matmul",
+    "creation",
+    "indexing",
+    "random",
+    "optimizer",
+    "foreach",
+)
 
 
 def family_ops(family: str) -> tuple[Op, ...]:
