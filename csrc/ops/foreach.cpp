@@ -1,5 +1,7 @@
 #include "foreach.h"
 
+#include <algorithm>
+
 #include "../core/template_call.h"
 
 namespace hp::ops {
@@ -10,6 +12,18 @@ struct Table {
   int64_t first[kSlots + 1], size[kSlots], together;
   double number[kSlots];
 };
+
+// Whether two outputs share memory, so that one must be written after the other.
+bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    const char* const a = static_cast<const char*>(out[i].data);
+    for (size_t j = i + 1; j < end; ++j) {
+      const char* const b = static_cast<const char*>(out[j].data);
+      if (a < b + out[j].bytes() && b < a + out[i].bytes()) return true;
+    }
+  }
+  return false;
+}
 
 // As many tensors as the kernel has parameters for, from `begin` on.
 template <int kSlots>
@@ -31,7 +45,7 @@ void launch_some(TemplateCall& call, Operator& op, const ListCall& list, size_t 
     elements += table.size[k];
   }
   table.first[kSlots] = groups;
-  table.together = call.groups_for(elements) <= 1;
+  table.together = call.groups_for(elements) <= 1 || overlap(list.out, begin, std::min(count, begin + kSlots));
   call.value(table).launch(op, table.together ? 1 : groups);
 }
 
