@@ -42,7 +42,11 @@ void TemplateCall::launch(Operator& op, int64_t groups) {
 }
 
 void TemplateCall::launch_elements(Operator& op, int64_t elements) {
-  launch(op, (elements + kernel_->elements_per_group - 1) / kernel_->elements_per_group);
+  launch(op, groups_for(elements));
+}
+
+int64_t TemplateCall::groups_for(int64_t elements) const {
+  return (elements + kernel_->elements_per_group - 1) / kernel_->elements_per_group;
 }
 
 int64_t TemplateCall::rows_per_group(int64_t row_elements) const {

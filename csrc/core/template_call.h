@@ -55,6 +55,7 @@ class TemplateCall {
   void launch_elements(Operator& op, int64_t elements);
   // What launch_elements gives to one group.
   int64_t elements_per_group() const { return kernel_->elements_per_group; }
+  int64_t groups_for(int64_t elements) const;
   // Rows that one group should take, so that it has enough to do: 1 where a group has many work-items.
   int64_t rows_per_group(int64_t row_elements) const;
 

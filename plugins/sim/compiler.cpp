@@ -81,7 +81,7 @@ class Launch {
   }
 
  private:
-  static constexpr size_t kArguments = 24, kValueBytes = 512;
+  static constexpr size_t kArguments = 32, kValueBytes = 512;
   static constexpr size_t kAlignment = 16;  // of any value: as malloc gives
   struct alignas(kAlignment) Aligned {
     unsigned char raw[kAlignment];

@@ -285,9 +285,8 @@ bool multinomial(const Overload& overload, const Tensor& self, int64_t num_sampl
   at::native::resize_output(out, sizes);
   if (out.numel() == 0) return true;
   const Tensor valid = self.amax().lt(INFINITY).logical_and(self.amin().ge(0));
-  TORCH_CHECK(valid.item<bool>(), "probability tensor contains either `inf`, `nan` or element < 0");
-  const bool zero = self.dim() == 1 ? self.sum().eq(0).item<bool>() : self.sum(1).eq(0).any().item<bool>();
-  TORCH_CHECK(!zero, "invalid multinomial distribution (sum of probabilities <= 0)");
+  if (!valid.item<bool>()) return false;
+  if (self.dim() == 1 ? self.sum().eq(0).item<bool>() : self.sum(1).eq(0).any().item<bool>()) return false;
   const Tensor weights = self.contiguous();
   const ContiguousOutput dense(out);
   const PhiloxState at = take_blocks(generator, self.device().index(), hp::ops::narrow_blocks(out.numel()));

@@ -19,6 +19,7 @@ from torchgen.api.types import NativeSignature
 from torchgen.context import native_function_manager
 from torchgen.gen import get_grouped_native_functions, parse_native_yaml
 from torchgen.model import (
+    DispatchKey,
     NativeFunction,
     NativeFunctionsGroup,
     SchemaKind,
@@ -85,12 +86,18 @@ class Wrapper:
     """The C++ of one ATen overload."""
 
     def __init__(
-        self, op: Op, function: NativeFunction, group: NativeFunctionsGroup | None, overload: Overload
+        self,
+        op: Op,
+        function: NativeFunction,
+        group: NativeFunctionsGroup | None,
+        overload: Overload,
+        composite: str = "",
     ) -> None:
         self.op = op
         self.function = function
         self.group = group
         self.overload = overload
+        self.composite = composite  # torch's own function for any device
         self.name = str(function.func.name)
         self.symbol = function.func.name.unambiguous_name()
         self.kind = function.func.kind()
@@ -111,6 +118,8 @@ class Wrapper:
         needed = [f"#include <ATen/ops/{root}_ops.h>"]
         if self.group is not None:
             needed.append(f"#include <ATen/ops/{root}_meta.h>")
+        if self.overload.composite:
+            needed.append(f"#include <ATen/ops/{root}_native.h>")
         return needed
 
     @property
@@ -154,10 +163,14 @@ class Wrapper:
     def custom(self) -> str:
         """The same for an operator that the adapter has a function for."""
         given = [a.name for a in self.arguments]
-        every = (a for a in self.function.func.arguments.flat_all if a.type.is_tensor_like())
-        tensors = ", ".join(a.name for a in every if a.name not in self.overload.attributes)
+        tensors = ", ".join(
+            a.name
+            for a in self.function.func.arguments.flat_all
+            if a.type.is_tensor_like() and a.name not in self.overload.host
+        )
         if self.group is None:
             call = f"ops::{self.op.name}({', '.join(['overload', *given])})"
+            # "Mutable" are those that return something new and write to an argument beside.
             if self.kind in (SchemaKind.functional, SchemaKind.mutable) and self.returns != "void":
                 attempt = f"    if (auto made = {call}) return *std::move(made);\n"
             else:
@@ -252,13 +265,16 @@ class Wrapper:
         parameters = ", ".join(a.defn() for a in self.arguments)
         names = ", ".join(a.name for a in self.arguments)
         portable = f", &{self.kernels}" if self.has_portable else ""
+        fallback = f"call_fallback_fn{'_symint' if self.symbolic else ''}"
+        last = f"at::native::{fallback}<&next_tier, at::_ops::{self.symbol}>::call"
+        if self.overload.composite:
+            last = f"at::native::{self.composite}"
         return (
             f"{self.returns} wrap_{self.symbol}({parameters}) {{\n"
             f'  static const Overload overload("{self.name}", "{self.op.name}"{portable});\n'
             f"  [[maybe_unused]] const hp::Kernel* kernel = overload.kernel();\n"
             f"{self.body()}"
-            f"  return at::native::call_fallback_fn{'_symint' if self.symbolic else ''}"
-            f"<&next_tier, at::_ops::{self.symbol}>::call({names});\n"
+            f"  return {last}({names});\n"
             f"}}\n"
         )
 
@@ -273,6 +289,7 @@ class Tables:
     def __init__(self) -> None:
         parsed = parse_native_yaml(str(PACKAGED / "native_functions.yaml"), str(PACKAGED / "tags.yaml"))
         self.functions = {str(f.func.name): f for f in parsed.native_functions}
+        self.composites = parsed.backend_indices[DispatchKey.CompositeExplicitAutograd]
         self.groups = {
             str(g.functional.func.name): g
             for g in get_grouped_native_functions(parsed.native_functions)
@@ -290,8 +307,13 @@ class Tables:
                 continue
             group = None if overload.own_shape else self.groups.get(name)
             members = [self.functions[name]] if group is None else [group.functional, group.out, group.inplace]
-            made += [Wrapper(op, f, group, overload) for f in members if f is not None]
+            made += [Wrapper(op, f, group, overload, self.composite(f)) for f in members if f is not None]
         return made
+
+    def composite(self, function: NativeFunction) -> str:
+        """The name of torch's function that composes this one; empty if there is none."""
+        kernel = self.composites.get_kernel(function)
+        return kernel.kernel if kernel is not None else ""
 
 
 def part(wrappers: list[Wrapper]) -> str:

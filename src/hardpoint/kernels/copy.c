@@ -96,7 +96,7 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
  * exchanges the halves of its groups of 2 s elements. */
 #if defined(T_IS_U8)
 #define TILE_BYTES 16 /* no level below AVX-512 VBMI moves single bytes through a longer vector at once */
-#elif defined(__AVX512BW__)
+#elif defined(__AVX512BW__) && !defined(T_IS_I16) /* 32 such rows would leave no register */
 #define TILE_BYTES 64
 #elif defined(__AVX2__)
 #define TILE_BYTES 32
@@ -109,7 +109,6 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
 #define TILE_4(F, s, k) TILE_2(F, s, k), TILE_2(F, s, (k) + 2)
 #define TILE_8(F, s, k) TILE_4(F, s, k), TILE_4(F, s, (k) + 4)
 #define TILE_16(F, s, k) TILE_8(F, s, k), TILE_8(F, s, (k) + 8)
-#define TILE_32(F, s, k) TILE_16(F, s, k), TILE_16(F, s, (k) + 16)
 #define TILE_JOIN(a, b) a##b
 #define TILE_LANES(n) TILE_JOIN(TILE_, n)
 #define TILE_STAGE(s)                                                                     \
@@ -120,9 +119,7 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
     row[i + (s)] = __builtin_shufflevector(a, b, TILE_LANES(COPY_TILE)(TILE_HIGH, s, 0)); \
   }
 /* TILE_BYTES over the element's size, as a plain number that names can be made of. */
-#if defined(T_IS_I16) && TILE_BYTES == 64
-#define COPY_TILE 32
-#elif defined(T_IS_U8) || (defined(T_IS_I32) && TILE_BYTES == 64) || (defined(T_IS_I16) && TILE_BYTES == 32)
+#if defined(T_IS_U8) || (defined(T_IS_I32) && TILE_BYTES == 64) || (defined(T_IS_I16) && TILE_BYTES == 32)
 #define COPY_TILE 16
 #elif (defined(T_IS_I64) && TILE_BYTES == 64) || (defined(T_IS_I32) && TILE_BYTES == 32) || defined(T_IS_I16)
 #define COPY_TILE 8
@@ -166,9 +163,6 @@ HP_KERNEL(transpose)(HP_GLOBAL T* to, HP_GLOBAL const T* from, copy_geometry g) 
 #endif
 #if COPY_TILE > 8
       TILE_STAGE(8)
-#endif
-#if COPY_TILE > 16
-      TILE_STAGE(16)
 #endif
       for (int j = 0; j < COPY_TILE; ++j) *(tile_place*)(to + (j1 + j) * g.to[1] + i1) = row[j];
     }

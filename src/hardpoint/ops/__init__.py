@@ -42,6 +42,10 @@ class Overload:
     own_shape: bool = False
     #: The adapter's function takes every call: there is no CPU kernel of that name for the last tier.
     takes_all: bool = False
+    #: For ``custom``: tensor arguments that may be on the host as well.
+    host: tuple[str, ...] = ()
+    #: For ``custom``: torch composes the overload of others, and does so for what the device does not take.
+    composite: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,8 @@ FAMILIES = (
     "padding",
     "grid",
     "random",
+    "optimizer",
+    "foreach",
 )
 
 

@@ -10,7 +10,7 @@ OPS = (
         "out = value everywhere",
         {
             "fill_.Scalar": Overload(("value",)),
-            "fill_.Tensor": Overload(("value",)),
+            "fill_.Tensor": Overload(("value",), host=("value",)),
             "zero_": Overload((0,)),
         },
         attributes=("value",),

@@ -1,0 +1,214 @@
+#include "../../ops/foreach.h"
+
+#include "../custom.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+using hp::ops::ListOp;
+using Views = std::vector<View>;
+using Numbers = std::vector<double>;
+using Scalars = at::ArrayRef<at::Scalar>;
+// In-place overloads give an empty list; nothing for what torch's own loop takes.
+using Result = std::optional<std::vector<Tensor>>;
+
+bool is_inplace(const Overload& overload) {
+  const std::string& name = overload.op.name;
+  const size_t dot = name.find('.');
+  return name[(dot == std::string::npos ? name.size() : dot) - 1] == '_';
+}
+
+// Alike in dtype and layout to the tensor of the first list, so that the order of elements does not matter.
+bool alike(const Tensor& tensor, const Tensor& first) {
+  return tensor.scalar_type() == first.scalar_type() && tensor.sizes() == first.sizes() &&
+         tensor.strides() == first.strides() && tensor.device() == first.device() && !tensor.is_neg();
+}
+
+Result apply(const Overload& overload, ListOp op, at::TensorList self, std::initializer_list<at::TensorList> others,
+             const Numbers& numbers, const Tensor* single = nullptr) {
+  if (self.empty() || numbers.size() != self.size()) return std::nullopt;
+  const at::ScalarType dtype = self[0].scalar_type();
+  if (!at::isFloatingType(dtype) || to_core(dtype) == DType::kNone) return std::nullopt;
+  for (at::TensorList list : others) {
+    if (list.size() != self.size()) return std::nullopt;
+  }
+  for (size_t k = 0; k < self.size(); ++k) {
+    if (!self[k].is_non_overlapping_and_dense() || self[k].scalar_type() != dtype ||
+        self[k].device() != self[0].device() || self[k].is_neg()) {
+      return std::nullopt;
+    }
+    for (at::TensorList list : others) {
+      if (!alike(list[k], self[k])) return std::nullopt;
+    }
+  }
+  const bool in_place = is_inplace(overload);
+  std::vector<Tensor> made;
+  Views out, first, second, third;
+  Numbers used;
+  for (size_t k = 0; k < self.size(); ++k) {
+    const Tensor& tensor = self[k];
+    if (!in_place) {
+      made.push_back(empty_strided(tensor.sizes(), tensor.strides(), dtype, tensor.device().index()));
+    }
+    if (tensor.numel() == 0) continue;
+    out.push_back(view(in_place ? tensor : made.back()));
+    first.push_back(view(tensor));
+    if (single != nullptr) second.push_back(view(*single));
+    Views* target = &second;
+    for (at::TensorList list : others) {
+      target->push_back(view(list[k]));
+      target = &third;
+    }
+    used.push_back(numbers[k]);
+  }
+  hp::ops::ListCall call{op, out, {&first}, used, single != nullptr};
+  if (others.size() != 0 || single != nullptr) call.operands.push_back(&second);
+  if (others.size() == 2) call.operands.push_back(&third);
+  if (!hp::ops::foreach_map(overload, device_holding(self[0]), call)) return std::nullopt;
+  return made;
+}
+
+// A number for each tensor; none of them for what a double does not hold.
+Numbers spread(at::TensorList self, const at::Scalar& value, double factor = 1) {
+  if (value.isComplex()) return {};
+  return Numbers(self.size(), factor * value.toDouble());
+}
+Numbers spread(at::TensorList, Scalars values, double factor = 1) {
+  Numbers numbers;
+  for (const at::Scalar& value : values) {
+    if (value.isComplex()) return {};
+    numbers.push_back(factor * value.toDouble());
+  }
+  return numbers;
+}
+Numbers none(at::TensorList self) { return Numbers(self.size(), 0); }
+
+// A single number in device memory, of the list's dtype.
+Result apply_single(const Overload& overload, ListOp op, at::TensorList self, const Tensor& other,
+                    const at::Scalar& alpha) {
+  if (self.empty() || other.numel() != 1 || other.dim() != 0 || other.scalar_type() != self[0].scalar_type() ||
+      other.device() != self[0].device()) {
+    return std::nullopt;
+  }
+  return apply(overload, op, self, {}, spread(self, alpha), &other);
+}
+
+Result foreach_add(const Overload& overload, at::TensorList self, const at::Scalar& scalar) {
+  return apply(overload, ListOp::kAddNumber, self, {}, spread(self, scalar));
+}
+Result foreach_add(const Overload& overload, at::TensorList self, Scalars scalars) {
+  return apply(overload, ListOp::kAddNumber, self, {}, spread(self, scalars));
+}
+Result foreach_add(const Overload& overload, at::TensorList self, at::TensorList other, const at::Scalar& alpha) {
+  return apply(overload, ListOp::kAdd, self, {other}, spread(self, alpha));
+}
+Result foreach_add(const Overload& overload, at::TensorList self, const Tensor& other, const at::Scalar& alpha) {
+  return apply_single(overload, ListOp::kAdd, self, other, alpha);
+}
+
+Result foreach_sub(const Overload& overload, at::TensorList self, const at::Scalar& scalar) {
+  return apply(overload, ListOp::kAddNumber, self, {}, spread(self, scalar, -1));
+}
+Result foreach_sub(const Overload& overload, at::TensorList self, Scalars scalars) {
+  return apply(overload, ListOp::kAddNumber, self, {}, spread(self, scalars, -1));
+}
+Result foreach_sub(const Overload& overload, at::TensorList self, at::TensorList other, const at::Scalar& alpha) {
+  return apply(overload, ListOp::kAdd, self, {other}, spread(self, alpha, -1));
+}
+
+Result foreach_mul(const Overload& overload, at::TensorList self, const at::Scalar& scalar) {
+  return apply(overload, ListOp::kMulNumber, self, {}, spread(self, scalar));
+}
+Result foreach_mul(const Overload& overload, at::TensorList self, Scalars scalars) {
+  return apply(overload, ListOp::kMulNumber, self, {}, spread(self, scalars));
+}
+Result foreach_mul(const Overload& overload, at::TensorList self, at::TensorList other) {
+  return apply(overload, ListOp::kMul, self, {other}, none(self));
+}
+Result foreach_mul(const Overload& overload, at::TensorList self, const Tensor& other) {
+  return apply_single(overload, ListOp::kMul, self, other, 1);
+}
+
+Result foreach_div(const Overload& overload, at::TensorList self, const at::Scalar& scalar) {
+  return apply(overload, ListOp::kDivNumber, self, {}, spread(self, scalar));
+}
+Result foreach_div(const Overload& overload, at::TensorList self, Scalars scalars) {
+  return apply(overload, ListOp::kDivNumber, self, {}, spread(self, scalars));
+}
+Result foreach_div(const Overload& overload, at::TensorList self, at::TensorList other) {
+  return apply(overload, ListOp::kDiv, self, {other}, none(self));
+}
+Result foreach_div(const Overload& overload, at::TensorList self, const Tensor& other) {
+  return apply_single(overload, ListOp::kDiv, self, other, 1);
+}
+
+Result foreach_maximum(const Overload& overload, at::TensorList self, at::TensorList other) {
+  return apply(overload, ListOp::kMaximum, self, {other}, none(self));
+}
+Result foreach_minimum(const Overload& overload, at::TensorList self, at::TensorList other) {
+  return apply(overload, ListOp::kMinimum, self, {other}, none(self));
+}
+
+Result foreach_lerp(const Overload& overload, at::TensorList self, at::TensorList ends, at::TensorList weights) {
+  return apply(overload, ListOp::kLerpWeights, self, {ends, weights}, none(self));
+}
+template <class Weight>
+Result foreach_lerp(const Overload& overload, at::TensorList self, at::TensorList ends, const Weight& weight) {
+  return apply(overload, ListOp::kLerp, self, {ends}, spread(self, weight));
+}
+template <class Value>
+Result foreach_addcmul(const Overload& overload, at::TensorList self, at::TensorList tensor1, at::TensorList tensor2,
+                       const Value& value) {
+  return apply(overload, ListOp::kAddcmul, self, {tensor1, tensor2}, spread(self, value));
+}
+template <class Value>
+Result foreach_addcdiv(const Overload& overload, at::TensorList self, at::TensorList tensor1, at::TensorList tensor2,
+                       const Value& value) {
+  return apply(overload, ListOp::kAddcdiv, self, {tensor1, tensor2}, spread(self, value));
+}
+
+Result foreach_sqrt(const Overload& overload, at::TensorList self) {
+  return apply(overload, ListOp::kSqrt, self, {}, none(self));
+}
+Result foreach_rsqrt(const Overload& overload, at::TensorList self) {
+  return apply(overload, ListOp::kRsqrt, self, {}, none(self));
+}
+Result foreach_reciprocal(const Overload& overload, at::TensorList self) {
+  return apply(overload, ListOp::kReciprocal, self, {}, none(self));
+}
+Result foreach_neg(const Overload& overload, at::TensorList self) {
+  return apply(overload, ListOp::kNeg, self, {}, none(self));
+}
+Result foreach_abs(const Overload& overload, at::TensorList self) {
+  return apply(overload, ListOp::kAbs, self, {}, none(self));
+}
+Result foreach_exp(const Overload& overload, at::TensorList self) {
+  return apply(overload, ListOp::kExp, self, {}, none(self));
+}
+Result foreach_zero(const Overload& overload, at::TensorList self) {
+  return apply(overload, ListOp::kFill, self, {}, none(self));
+}
+
+// Out of place on purpose: what is read is the other list.
+bool foreach_copy(const Overload& overload, at::TensorList self, at::TensorList source, bool /*non_blocking*/) {
+  if (self.empty() || source.size() != self.size() || !at::isFloatingType(self[0].scalar_type()) ||
+      to_core(self[0].scalar_type()) == DType::kNone) {
+    return false;
+  }
+  Views to, from;
+  for (size_t k = 0; k < self.size(); ++k) {
+    if (!self[k].is_non_overlapping_and_dense() || self[k].scalar_type() != self[0].scalar_type() ||
+        self[k].device() != self[0].device() || self[k].is_neg() || !alike(source[k], self[k])) {
+      return false;
+    }
+    if (self[k].numel() == 0) continue;
+    to.push_back(view(self[k]));
+    from.push_back(view(source[k]));
+  }
+  return hp::ops::foreach_map(overload, device_holding(self[0]), {ListOp::kCopy, to, {&from}, Numbers(to.size())});
+}
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+#include "generated/foreach.inc"
