@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,23 @@ class Kernel:
         ):
             assert text.count(old) == 1
             text = text.replace(old, new)
-        source = folder / "kernel.c"
+        own = Path(tempfile.mkdtemp(dir=folder))
+        source = own / "kernel.c"
         source.write_text("#include <pthread.h>\n" + text + DRIVER.replace("ENTRY", entry))
-        library = folder / "kernel.so"
-        command = ["gcc", "-std=gnu11", "-O1", "-w", "-fPIC", "-shared", "-pthread", str(source), "-o", str(library), "-lm"]
+        library = own / "kernel.so"
+        command = [
+            "gcc",
+            "-std=gnu11",
+            "-O1",
+            "-w",
+            "-fPIC",
+            "-shared",
+            "-pthread",
+            str(source),
+            "-o",
+            str(library),
+            "-lm",
+        ]
         subprocess.run(command, check=True, timeout=120)
         self.drive = ctypes.CDLL(str(library)).drive
 
@@ -125,12 +139,10 @@ def test_layer_norm(tmp_path: Path, n: int) -> None:
     forward(11, out, mean, rstd, x, w, b, 11, n, 1e-5, 1)
     close(out, y)
     close(rstd, r.flatten())
-    (tmp_path / "b").mkdir()
-    back = Kernel(tmp_path / "b", "normalisation:rows_backward", "T=f32 W=f32 RMS=0 HAS_WEIGHT=1 WANTED=1 PARTS=1")
+    back = Kernel(tmp_path, "normalisation:rows_backward", "T=f32 W=f32 RMS=0 HAS_WEIGHT=1 WANTED=1 PARTS=1")
     parts, dw, db = torch.empty(3, 2, n), torch.empty(n), torch.empty(n)
     back(3, out, parts, g, x, mean, rstd, w, 11, n, 4)
-    (tmp_path / "p").mkdir()
-    Kernel(tmp_path / "p", "normalisation:parts", "T=f32 W=f32")(-(-n // 64), dw, db, parts, 3, n)
+    Kernel(tmp_path, "normalisation:parts", "T=f32 W=f32")(-(-n // 64), dw, db, parts, 3, n)
     for ours, right in zip((out, dw, db), torch.ops.aten.native_layer_norm_backward(g, x, [n], m, r, w, b, [True] * 3)):
         close(ours, right)
 
@@ -150,8 +162,7 @@ def test_batch_norm(tmp_path: Path, shape: tuple[int, ...]) -> None:
     forward(groups, out, mean, invstd, x, w, b, *running, *layout, 0.1, 1e-5)
     for ours, wanted in zip((out, mean, invstd, *running), (y, m, r, *right), strict=True):
         close(ours, wanted)
-    (tmp_path / "b").mkdir()
-    back = Kernel(tmp_path / "b", f"normalisation:{name}_backward", "T=f32 W=f32 S=f32 TRAIN=1")
+    back = Kernel(tmp_path, f"normalisation:{name}_backward", "T=f32 W=f32 S=f32 TRAIN=1")
     back(groups, out, dw, db, g, x, w, *running, mean, invstd, *layout, 1e-5)
     wanted = torch.ops.aten.native_batch_norm_backward(g, x, w, *right, m, r, True, 1e-5, [True] * 3)
     for ours, right_one in zip((out, dw, db), wanted, strict=True):
@@ -165,12 +176,10 @@ def test_group_norm(tmp_path: Path) -> None:
     forward = Kernel(tmp_path, "normalisation:groups", "T=f32 W=f32 S=f32")
     forward(6, out, mean, rstd, x, w, b, 6, 2, 3, 21, 1e-5, 1)
     close(out, y)
-    (tmp_path / "b").mkdir()
     sums, dw, db = torch.empty(3, 6, 2), torch.empty(6), torch.empty(6)
-    back = Kernel(tmp_path / "b", "normalisation:groups_backward", "T=f32 W=f32 S=f32")
+    back = Kernel(tmp_path, "normalisation:groups_backward", "T=f32 W=f32 S=f32")
     back(6, out, sums, g, x, mean, rstd, w, 6, 2, 3, 21, 1)
-    (tmp_path / "p").mkdir()
-    Kernel(tmp_path / "p", "normalisation:groups_parameters", "T=f32 W=f32")(1, dw, db, sums, 3, 6)
+    Kernel(tmp_path, "normalisation:groups_parameters", "T=f32 W=f32")(1, dw, db, sums, 3, 6)
     wanted = torch.ops.aten.native_group_norm_backward(g, x, m, r, w, 3, 6, 21, 2, [True] * 3)
     for ours, right in zip((out, dw, db), wanted, strict=True):
         close(ours, right)
@@ -181,23 +190,19 @@ def test_losses(tmp_path: Path) -> None:
     total = Kernel(tmp_path, "loss:total", "T=f32 KIND=1 WEIGHTED=0")
     parts, out = torch.empty(total.groups(1000)), torch.empty(())
     total(parts.numel(), parts, x, t, None, 1000, 0.7)
-    (tmp_path / "f").mkdir()
-    Kernel(tmp_path / "f", "loss:finish", "T=f32")(1, out, parts, parts.numel(), 1 / 1000)
+    Kernel(tmp_path, "loss:finish", "T=f32")(1, out, parts, parts.numel(), 1 / 1000)
     close(out, F.smooth_l1_loss(x, t, beta=0.7))
 
     logs, labels, weight = torch.randn(90, 7).log_softmax(1), torch.randint(7, (90,)), torch.rand(7)
     labels[::9] = 2
-    (tmp_path / "n").mkdir()
-    nll = Kernel(tmp_path / "n", "loss:nll_total", "T=f32 I=i64")
+    nll = Kernel(tmp_path, "loss:nll_total", "T=f32 I=i64")
     parts, used = torch.empty(2, nll.groups(90)), torch.empty(())
     nll(parts.shape[1], parts, logs, labels, weight, 90, 7, 1, 2, parts.shape[1])
-    (tmp_path / "m").mkdir()
-    Kernel(tmp_path / "m", "loss:nll_finish", "T=f32 I=i64")(1, out, used, parts, parts.shape[1], 1)
+    Kernel(tmp_path, "loss:nll_finish", "T=f32 I=i64")(1, out, used, parts, parts.shape[1], 1)
     right = torch.ops.aten.nll_loss_forward(logs, labels, weight, 1, 2)
     close(out, right[0])
     close(used, right[1])
-    (tmp_path / "b").mkdir()
-    back = Kernel(tmp_path / "b", "loss:nll_backward", "T=f32 I=i64 REDUCED=1 MEAN=1")
+    back = Kernel(tmp_path, "loss:nll_backward", "T=f32 I=i64 REDUCED=1 MEAN=1")
     gradient, one = torch.empty(90, 7), torch.tensor(0.3)
     back(90, gradient, one, labels, weight, used, 90, 7, 2, 1)
     close(gradient, torch.ops.aten.nll_loss_backward(one, logs, labels, weight, 1, 2, used))
@@ -213,7 +218,9 @@ def test_attention(tmp_path: Path, causal: int, masked: int) -> None:
     )
     mask = torch.randn(queries, keys)
     mask[3] = float("-inf")
-    allowed = torch.ones(queries, keys, dtype=torch.bool).tril() if causal else torch.ones(queries, keys, dtype=torch.bool)
+    allowed = (
+        torch.ones(queries, keys, dtype=torch.bool).tril() if causal else torch.ones(queries, keys, dtype=torch.bool)
+    )
     bias = torch.where(allowed, mask if masked else torch.zeros(()), float("-inf"))
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         y = F.scaled_dot_product_attention(q, k, v, bias, scale=0.3, enable_gqa=True)
@@ -228,18 +235,13 @@ def test_attention(tmp_path: Path, causal: int, masked: int) -> None:
     close(out, y.detach())
     delta = torch.empty(batch, heads, queries)
     both = [*g.stride()[:3], *out.stride()[:3], *k.stride()[:3], *v.stride()[:3]]
-    (tmp_path / "d").mkdir()
     rows = batch * heads * queries
-    kernel = Kernel(tmp_path / "d", "attention:delta", "T=f32")
+    kernel = Kernel(tmp_path, "attention:delta", "T=f32")
     kernel(kernel.groups(rows), delta, g, out, shape, both, rows)
     ours = [torch.empty_like(t) for t in (q, k, v)]
     given = (g, q, k, v, mask, lse, delta, shape, both, 0.3)
-    (tmp_path / "q").mkdir()
-    Kernel(tmp_path / "q", "attention:backward_queries", f"T=f32 MASKED={masked}")(rows, ours[0], *given)
-    (tmp_path / "k").mkdir()
-    Kernel(tmp_path / "k", "attention:backward_keys", f"T=f32 MASKED={masked}")(
-        batch * key_heads * keys, *ours[1:], *given
-    )
+    Kernel(tmp_path, "attention:backward_queries", f"T=f32 MASKED={masked}")(rows, ours[0], *given)
+    Kernel(tmp_path, "attention:backward_keys", f"T=f32 MASKED={masked}")(batch * key_heads * keys, *ours[1:], *given)
     for a, b in zip(ours, wanted, strict=True):
         close(a, b)
 

@@ -46,8 +46,11 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
-def compare(entry: Any, families: Iterable[str], limit: int = 12, **tolerances: float) -> None:
-    """Results and gradients of an entry's samples, in every floating-point dtype, against the CPU's."""
+def compare(entry: Any, families: Iterable[str], limit: int = 12, skip: str = "", **tolerances: float) -> None:
+    """Results and gradients of an entry's samples, in every floating-point dtype, against the CPU's.
+
+    Samples with a value for the argument ``skip`` are left out.
+    """
     ran = 0
     for dtype in FLOATS:
         if dtype not in entry.supported_dtypes("cpu"):
@@ -57,6 +60,8 @@ def compare(entry: Any, families: Iterable[str], limit: int = 12, **tolerances: 
         exact = torch.float32 if dtype in LOW else torch.float64
         close = {"rtol": 2e-2, "atol": 2e-2} if dtype in LOW else tolerances if dtype is torch.float32 else {}
         for sample in list(entry.sample_inputs("cpu", dtype, requires_grad=entry.supports_autograd))[:limit]:
+            if sample.kwargs.get(skip):
+                continue
             given = (sample.input, sample.args, sample.kwargs)
             reference, device = move(given, exact), move(given, "sim")
             try:
