@@ -62,6 +62,9 @@ def _sample(info: Any, data: Any, dtype: torch.dtype, training: bool) -> str | N
     ours = ours.to(device)
     hardpoint.reset_counters()
     try:
+        if info.is_lazy:  # the device can make the parameters, too
+            made = info.module_cls(*data.constructor_input.args, **data.constructor_input.kwargs).to(device, dtype)
+            made(*placed.args, **placed.kwargs)
         actual, _ = _pass(ours, placed, seeds, device)
         torch.accelerator.synchronize()
     except Exception as error:
