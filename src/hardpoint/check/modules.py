@@ -62,6 +62,12 @@ def _sample(info: Any, data: Any, dtype: torch.dtype, training: bool) -> str | N
     ours = ours.to(device)
     hardpoint.reset_counters()
     try:
+        if info.is_lazy:
+            # The device can make the parameters, too. (Not after .to(device): torch then makes ordinary parameters of
+            # them on every device that it does not know itself.)
+            with torch.device(device):
+                made = info.module_cls(*data.constructor_input.args, **data.constructor_input.kwargs).to(dtype)
+            made(*placed.args, **placed.kwargs)
         actual, _ = _pass(ours, placed, seeds, device)
         torch.accelerator.synchronize()
     except Exception as error:
