@@ -4,6 +4,7 @@
 #include <tvm/ffi/container/shape.h>
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -48,14 +49,15 @@ struct Prepared {
 
 }  // namespace
 
-bool call_vendor(const Service& service, Device& device, std::initializer_list<VendorArgument> arguments) {
+bool call_vendor(const Service& service, Device& device, const VendorArgument* arguments, size_t count) {
   const Kernel* kernel = service.kernel();
   if (kernel == nullptr) return false;
+  const std::vector<VendorArgument> given(arguments, arguments + count);
   const bool any_strides = (kernel->flags & HP_KERNEL_STRIDED) != 0;
   std::deque<Prepared> views;  // addresses of elements stay
   std::deque<tvm::ffi::Shape> lists;
   std::vector<TVMFFIAny> args;
-  for (const VendorArgument& argument : arguments) {
+  for (const VendorArgument& argument : given) {
     TVMFFIAny& any = args.emplace_back();
     any.zero_padding = 0;
     any.v_int64 = argument.integer;
@@ -99,7 +101,7 @@ bool call_vendor(const Service& service, Device& device, std::initializer_list<V
   if (!launch(service.op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size())))
     return false;
   auto prepared = views.begin();
-  for (const VendorArgument& argument : arguments) {
+  for (const VendorArgument& argument : given) {
     if (argument.kind <= VendorArgument::kInput) (prepared++)->finish(device, argument);
   }
   service.op.count(Tier::kVendor);
@@ -115,6 +117,19 @@ Scratch::Scratch(Device& device, int64_t bytes) {
 
 Scratch::~Scratch() {
   if (block_ != nullptr) CachingAllocator::release(block_);
+}
+
+int64_t read_integer(Device& device, const int64_t* address) {
+  Stream& stream = current_stream(device);
+  auto value = std::make_unique<int64_t>();
+  device.copy_to_host(value.get(), address, sizeof(int64_t), stream);
+  try {
+    stream.synchronize();
+  } catch (const Error& error) {
+    if (error.status == HP_TIMEOUT) value.release();  // the queued copy still writes there
+    throw;
+  }
+  return *value;
 }
 
 }  // namespace hp

@@ -52,7 +52,10 @@ inline VendorArgument attribute(const int64_t* list, int64_t length) {
 
 // Calls the vendor's kernel, if there is one; false when there is none or it declined. Views that it cannot take are
 // made contiguous for it.
-bool call_vendor(const Service& service, Device& device, std::initializer_list<VendorArgument> arguments);
+bool call_vendor(const Service& service, Device& device, const VendorArgument* arguments, size_t count);
+inline bool call_vendor(const Service& service, Device& device, std::initializer_list<VendorArgument> arguments) {
+  return call_vendor(service, device, arguments.begin(), arguments.size());
+}
 
 // Counts a call served by portable kernels, and tells observers. `return call.done();` once everything is launched.
 class PortableScope {
@@ -82,5 +85,8 @@ class Scratch {
   Block* block_ = nullptr;
   void* data_ = nullptr;
 };
+
+// An integer that kernels wrote, where an output's size depends on the data: waits for the current stream.
+int64_t read_integer(Device& device, const int64_t* address);
 
 }  // namespace hp

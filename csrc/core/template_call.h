@@ -40,6 +40,8 @@ class TemplateCall {
   TemplateCall& pointer(const void* address) { return pack(&address, sizeof(address), true); }
   TemplateCall& integer(int64_t value) { return pack(&value, sizeof(value), false); }
   TemplateCall& real(double value) { return pack(&value, sizeof(value), false); }
+  // Two arguments: where the kernel writes a fault, and what it writes to name the operator (kernels/fault.h).
+  TemplateCall& fault(const Operator& op);
   // A struct that the kernel declares the same way, of integers and numbers only.
   template <class T>
   TemplateCall& value(const T& value) {
@@ -49,6 +51,8 @@ class TemplateCall {
   void launch(Operator& op, int64_t groups);
   // For kernels that share `elements` out by HP_FOR_ELEMENTS.
   void launch_elements(Operator& op, int64_t elements);
+  // The groups of such a launch.
+  int64_t groups_for(int64_t elements) const;
   // Rows that one group should take, so that it has enough to do: 1 where a group has many work-items.
   int64_t rows_per_group(int64_t row_elements) const;
 

@@ -170,7 +170,7 @@ class Wrapper:
         """The same for an operator that the adapter has a function for."""
         given = [a.name for a in self.arguments]
         tensors = ", ".join(a.name for a in self.function.func.arguments.flat_all if a.type.is_tensor_like())
-        if self.group is None:
+        if self.group is None or not self.overload.shape_rule:
             call = f"ops::{self.op.name}({', '.join(['overload', *given])})"
             if self.kind is SchemaKind.functional:
                 attempt = f"    if (auto made = {call}) return *std::move(made);\n"

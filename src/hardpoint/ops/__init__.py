@@ -41,6 +41,8 @@ class Overload:
     #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
     chooser: str = ""
     iteration: Iteration | None = None
+    #: For ``custom``: whether torch's structured kernel settles the outputs; if not, the adapter's function does.
+    shape_rule: bool = True
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing")
+FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing", "scatter", "selection", "embedding_bag")
 
 
 def family_ops(family: str) -> tuple[Op, ...]:
