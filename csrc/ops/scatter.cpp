@@ -25,7 +25,7 @@ struct Shares {
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How columns and places are shared out. Results do not depend on it: each place has one owner in any case.
-Shares share(const Device& device, const Target& target, int64_t rows, int64_t columns, int64_t extent, bool lines) {
+Shares share(const Device& device, const Target& target, int64_t rows, int64_t columns, int64_t extent, bool fixed) {
   Shares shares{rows, columns, columns, 1, extent, target.limit, target.wrap, target.step};
   const int64_t group_size = device.plugin.compiler.group_size;
   const int64_t wanted = std::min<int64_t>(divide_up(rows * columns, 8192), group_size == 1 ? 32 : 1024);
@@ -33,15 +33,12 @@ Shares share(const Device& device, const Target& target, int64_t rows, int64_t c
   if (group_size > 1) {
     shares.columns_per_group = group_size;
     ranges = std::max<int64_t>(1, wanted / divide_up(columns, group_size));
-  } else if (lines && columns > 1) {
-    shares.columns_per_group = divide_up(columns, wanted);
-  } else if (columns >= 64 && target.limit >= 64) {
+  } else if (fixed && columns >= 64 && target.limit >= 64) {
     // Every group reads all indices, which is little beside the columns.
     ranges = std::min<int64_t>(wanted, 8);
     shares.columns_per_group = std::max<int64_t>(256, divide_up(columns, divide_up(wanted, ranges)));
   } else {
-    shares.columns_per_group = std::max<int64_t>(16, divide_up(columns, wanted));
-    if (columns <= 16 && wanted > 4) ranges = 2;
+    shares.columns_per_group = std::max<int64_t>(fixed ? 16 : 1, divide_up(columns, wanted));
   }
   shares.column_groups = divide_up(columns, shares.columns_per_group);
   shares.places_per_group = divide_up(extent, std::min(ranges, extent));
@@ -53,7 +50,7 @@ Shares share(const Device& device, const Target& target, int64_t rows, int64_t c
 bool write_by_index(Operator& op, Device& device, DType dtype, void* self, const void* values, Target target,
                     Dimensions<3> rows, Dimensions<3> columns, int64_t extent, Write write) {
   static TemplateKernels by_rows("scatter:rows", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "FIXED", "UNIT"});
-  static TemplateKernels by_lines("scatter:lines", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "UNIT", "SHARED"});
+  static TemplateKernels by_lines("scatter:lines", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "UNIT"});
   const bool moves = write == Write::kSet;
   if (moves ? info(dtype).bytes == 16 : is_complex(dtype)) {
     if (!moves && write != Write::kAdd) return false;
@@ -79,13 +76,13 @@ bool write_by_index(Operator& op, Device& device, DType dtype, void* self, const
   const auto &down = rows[0].stride, &along = columns[0].stride;
   const int64_t num_rows = rows.numel(), num_columns = columns.numel();
   const bool lines = rows.count() == 1 && (num_columns == 1 || (along[kIndex] != 0 && down[kIndex] < along[kIndex]));
-  const Shares shares = share(device, target, num_rows, num_columns, extent, lines);
+  const Shares shares = share(device, target, num_rows, num_columns, extent, along[kIndex] == 0);
   const int64_t ranges = divide_up(extent, shares.places_per_group);
   const DType type = moves ? word_of(dtype) : part_of(dtype);
   const bool unit = lines ? down[kValues] == 1 && down[kIndex] == 1 : along[kSelf] == 1 && along[kValues] == 1;
   TemplateCall call =
       lines ? TemplateCall(by_lines, device, {type, target.dtype},
-                           {rows.count(), columns.count(), static_cast<int>(write), unit, ranges > 1})
+                           {rows.count(), columns.count(), static_cast<int>(write), unit})
             : TemplateCall(by_rows, device, {type, target.dtype},
                            {rows.count(), columns.count(), static_cast<int>(write), along[kIndex] == 0, unit});
   if (!call.available()) return false;

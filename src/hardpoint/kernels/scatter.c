@@ -6,7 +6,6 @@
 #include "fault.h"
 
 #define DIMS (ROWS + COLS)
-#define BLOCK 512 /* rows whose owner is found at a time */
 
 typedef struct {
   hp_i64 size[8], self[8], values[8], index[8];
@@ -89,7 +88,7 @@ HP_KERNEL(rows)(HP_GLOBAL T* self, HP_GLOBAL const T* values, HP_GLOBAL const I*
 }
 
 /* One column after the other, each through all rows; ROWS is 1. UNIT: indices and values of a column are side by side.
- * SHARED: there is more than one range of places. */
+ */
 HP_KERNEL(lines)(HP_GLOBAL T* self, HP_GLOBAL const T* values, HP_GLOBAL const I* index, HP_GLOBAL hp_i64* fault,
                  hp_i64 code, write_shares s, write_geometry g) {
   const hp_i64 low = hp_group / s.column_groups * s.places_per_group;
@@ -109,31 +108,6 @@ HP_KERNEL(lines)(HP_GLOBAL T* self, HP_GLOBAL const T* values, HP_GLOBAL const I
       p += here * g.values[d];
       n += here * g.index[d];
     }
-#if SHARED && HP_LSIZE == 1
-    /* Whose a row is cannot be foretold: list the group's own first, without branches. */
-    hp_i64 places[BLOCK];
-    hp_i32 mine[BLOCK];
-    for (hp_i64 row = 0; row < s.rows; row += BLOCK) {
-      const hp_i64 last = s.rows - row < BLOCK ? s.rows - row : BLOCK;
-      hp_i64 count = 0;
-      int outside = 0;
-      for (hp_i64 r = 0; r < last; ++r) {
-        const hp_i64 given = (hp_i64)n[(row + r) * n_step], at = given + (given < 0 ? s.wrap : 0);
-        places[count] = at;
-        mine[count] = (hp_i32)r;
-        count += at >= low && at < high;
-        outside |= !HP_INSIDE(at, s.limit);
-      }
-      for (hp_i64 k = 0; k < count; ++k) {
-        HP_GLOBAL T* const to = q + places[k] * s.step;
-        *to = COMBINE(*to, p[(row + mine[k]) * p_step]);
-      }
-      for (hp_i64 r = 0; outside && r < last; ++r) {
-        const hp_i64 given = (hp_i64)n[(row + r) * n_step];
-        if (!HP_INSIDE(given + (given < 0 ? s.wrap : 0), s.limit)) HP_FAULT(given, s.limit);
-      }
-    }
-#else
     for (hp_i64 row = 0; row < s.rows; ++row) {
       const hp_i64 given = (hp_i64)n[row * n_step], at = given + (given < 0 ? s.wrap : 0);
       if (at >= low && at < high) {
@@ -143,6 +117,5 @@ HP_KERNEL(lines)(HP_GLOBAL T* self, HP_GLOBAL const T* values, HP_GLOBAL const I
         HP_FAULT(given, s.limit);
       }
     }
-#endif
   }
 }
