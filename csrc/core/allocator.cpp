@@ -316,7 +316,7 @@ void CachingAllocator::Impl::release_cached() {
   try {
     std::set<Stream*> streams;
     for (const Segment& segment : unused) streams.insert(segment.pool->stream);
-    for (Stream* stream : streams) stream->synchronize();
+    for (Stream* stream : streams) stream->wait();
   } catch (...) {
     Guard guard(mutex);
     releasing_bytes -= bytes;

@@ -59,6 +59,17 @@ std::string Stream::recent_operators() const {
 }
 
 void Stream::synchronize() {
+  std::unique_ptr<DeviceFault::Words> words = fault_.read(*this);
+  try {
+    wait();
+  } catch (const Error& error) {
+    if (error.status == HP_TIMEOUT) words.release();  // the queued copy still writes there
+    throw;
+  }
+  if (words) fault_.raise(*this, *words);
+}
+
+void Stream::wait() {
   if (!device.plugin.has_streams()) return;
   const HpStatus status = device.plugin.streams.synchronize(device.index, handle_, Runtime::timeout_ms());
   if (status == HP_OK) {
@@ -76,7 +87,7 @@ bool Stream::query() {
   const HpStreams& streams = device.plugin.streams;
   if (!device.plugin.has_streams()) return true;
   if (streams.query == nullptr) {
-    synchronize();
+    wait();
     return true;
   }
   const HpStatus status = streams.query(device.index, handle_);
@@ -92,7 +103,7 @@ void Event::record(Stream& stream) {
     HP_CHECK(device.plugin.events.record(device.index, handle_, stream.handle()),
              device.name() + ": record of an event");
   } else {
-    stream.synchronize();
+    stream.wait();
     host_time_ns_ = now_ns();
   }
   stream_ = &stream;

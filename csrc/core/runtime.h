@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "device_fault.h"
 #include "error.h"
 #include "plugin.h"
 
@@ -33,8 +34,13 @@ class Stream {
   const int priority;
   HpStream handle() const { return handle_; }
 
+  // Waits, and throws what kernels found wrong with their data.
   void synchronize();
+  // The same without a look at what kernels found: for waits that the program did not ask for.
+  void wait();
   bool query();
+  // Where a kernel that is about to be launched may write what it finds wrong.
+  void* fault_words() { return fault_.arm(*this); }
 
   // Remembers the operators launched since the last synchronisation, to name them when one fails or hangs.
   void note_launch(const Operator* op) {
@@ -49,6 +55,7 @@ class Stream {
   std::string recent_operators() const;
 
   HpStream handle_;
+  DeviceFault fault_;
   std::atomic<uint64_t> launches_{0};
   std::atomic<uint64_t> synchronized_launches_{0};
   std::array<std::atomic<const Operator*>, 8> recent_{};

@@ -4,6 +4,7 @@
 #include <tvm/ffi/container/shape.h>
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -115,6 +116,19 @@ Scratch::Scratch(Device& device, int64_t bytes) {
 
 Scratch::~Scratch() {
   if (block_ != nullptr) CachingAllocator::release(block_);
+}
+
+int64_t read_integer(Device& device, const int64_t* address) {
+  Stream& stream = current_stream(device);
+  auto value = std::make_unique<int64_t>();
+  device.copy_to_host(value.get(), address, sizeof(int64_t), stream);
+  try {
+    stream.synchronize();
+  } catch (const Error& error) {
+    if (error.status == HP_TIMEOUT) value.release();  // the queued copy still writes there
+    throw;
+  }
+  return *value;
 }
 
 }  // namespace hp

@@ -95,4 +95,7 @@ class Scratch {
   void* data_ = nullptr;
 };
 
+// An integer that kernels wrote, where an output's size depends on the data: waits for the current stream.
+int64_t read_integer(Device& device, const int64_t* address);
+
 }  // namespace hp

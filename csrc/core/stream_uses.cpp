@@ -49,7 +49,7 @@ void StreamUses::wait() {
     if (use.event != nullptr) {
       use.event->synchronize();
     } else {
-      use.stream->synchronize();
+      use.stream->wait();
     }
   }
 }

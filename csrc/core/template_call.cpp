@@ -37,13 +37,16 @@ TemplateCall& TemplateCall::pack(const void* value, size_t bytes, bool is_pointe
   return *this;
 }
 
+TemplateCall& TemplateCall::fault(const Operator& op) {
+  pointer(current_stream(device_).fault_words());
+  return integer(reinterpret_cast<int64_t>(&op));
+}
+
 void TemplateCall::launch(Operator& op, int64_t groups) {
   if (groups > 0) launch_groups(op, *kernel_, current_stream(device_), groups, args_.data(), count_);
 }
 
-void TemplateCall::launch_elements(Operator& op, int64_t elements) {
-  launch(op, groups_for(elements));
-}
+void TemplateCall::launch_elements(Operator& op, int64_t elements) { launch(op, groups_for(elements)); }
 
 int64_t TemplateCall::groups_for(int64_t elements) const {
   return (elements + kernel_->elements_per_group - 1) / kernel_->elements_per_group;

@@ -44,6 +44,8 @@ class TemplateCall {
   TemplateCall& real(double value, DType dtype) {
     return accumulator(dtype) == DType::kF64 ? real(value) : this->value(static_cast<float>(value));
   }
+  // Two arguments: where the kernel writes a fault, and what it writes to name the operator (kernels/fault.h).
+  TemplateCall& fault(const Operator& op);
   // A struct that the kernel declares the same way, of integers and numbers only.
   template <class T>
   TemplateCall& value(const T& value) {
@@ -55,6 +57,7 @@ class TemplateCall {
   void launch_elements(Operator& op, int64_t elements);
   // What launch_elements gives to one group.
   int64_t elements_per_group() const { return kernel_->elements_per_group; }
+  // The groups of such a launch.
   int64_t groups_for(int64_t elements) const;
   // Rows that one group should take, so that it has enough to do: 1 where a group has many work-items.
   int64_t rows_per_group(int64_t row_elements) const;

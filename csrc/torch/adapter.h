@@ -62,6 +62,8 @@ template <class... Tensors>
 void synchronize_keeping(Stream& stream, const Tensors&... host) {
   try {
     stream.synchronize();
+  } catch (const IndexOutOfRange& error) {
+    TORCH_CHECK_INDEX(false, error.what());
   } catch (const Error& error) {
     if (error.status == HP_TIMEOUT) (new std::vector<std::tuple<Tensors...>>)->emplace_back(host...);
     throw;

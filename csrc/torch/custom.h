@@ -27,6 +27,13 @@ inline View view(const OptionalTensor& tensor) { return tensor ? view(*tensor) :
 // Tensors that are there must be on the device; a call that mixes devices is the last tier's to judge.
 inline bool one_on_device(const Tensor& tensor) { return !tensor.defined() || tensor.is_privateuseone(); }
 inline bool one_on_device(const OptionalTensor& tensor) { return !tensor || one_on_device(*tensor); }
+// Its elements are references of its own kind.
+inline bool one_on_device(const c10::List<OptionalTensor>& list) {
+  for (const OptionalTensor tensor : list) {
+    if (!one_on_device(tensor)) return false;
+  }
+  return true;
+}
 template <class List>
 bool one_on_device(const List& list) {
   for (const auto& tensor : list) {

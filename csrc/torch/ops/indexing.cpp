@@ -1,11 +1,15 @@
 #include "../../ops/indexing.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 
 #include "../custom.h"
+#include "../index_shape.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
+
+bool is_index(const Tensor& index) { return index.scalar_type() == at::kLong || index.scalar_type() == at::kInt; }
 
 bool gather(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index,
             bool /*sparse_grad*/) {
@@ -14,9 +18,91 @@ bool gather(const Overload& overload, const Tensor& out, const Tensor& self, int
                          at::maybe_wrap_dim(dim, self.dim()));
 }
 
+// Whether the operands are as they should be; if not, the CPU tier gives torch's own error.
+bool selectable(const Tensor& self, const Tensor& index) { return is_index(index) && index.dim() <= 1; }
+
+std::vector<int64_t> selected_sizes(const Tensor& self, int64_t dim, const Tensor& index) {
+  std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end());
+  if (!sizes.empty()) sizes[dim] = index.numel();
+  return sizes;
+}
+
+std::optional<Tensor> index_select(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& index) {
+  if (!selectable(self, index) || (self.dim() == 0 && index.numel() != 1)) return std::nullopt;
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  Tensor out = empty(selected_sizes(self, dim, index), self.scalar_type(), self.device().index());
+  if (out.numel() == 0) return out;
+  if (!hp::ops::index_select(overload, device_holding(self), view(out), view(self), view(index), dim))
+    return std::nullopt;
+  return out;
+}
+
+bool index_select(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
+  if (!selectable(self, index) || (self.dim() == 0 && index.numel() != 1) || out.scalar_type() != self.scalar_type())
+    return false;
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  at::native::resize_output(out, selected_sizes(self, dim, index));
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, index);
+  return out.numel() == 0 ||
+         hp::ops::index_select(overload, device_holding(self), view(out), view(self), view(index), dim);
+}
+
+bool take(const Overload& overload, const Tensor& self, const Tensor& index, Tensor& out) {
+  if (index.scalar_type() != at::kLong || out.scalar_type() != self.scalar_type()) return false;
+  if (self.numel() == 0 && index.numel() != 0) return false;
+  at::native::resize_output(out, index.sizes());
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, index);
+  if (out.numel() == 0) return true;
+  const Tensor from = self.contiguous();
+  return hp::ops::take(overload, device_holding(self), view(out), view(from), view(index));
+}
+
+std::optional<Tensor> take(const Overload& overload, const Tensor& self, const Tensor& index) {
+  Tensor out = empty(index.sizes(), self.scalar_type(), self.device().index());
+  if (!take(overload, self, index, out)) return std::nullopt;
+  return out;
+}
+
+bool index_into(const Overload& overload, const IndexShape& shape, const Tensor& out) {
+  if (out.numel() == 0) return true;
+  if (shape.indices.empty()) {
+    copy_tensor(out, shape.self, false);
+    return true;
+  }
+  return hp::ops::index(overload, device_holding(out), view(out), view(shape.self), shape.views(), shape.first);
+}
+
+std::optional<Tensor> index(const Overload& overload, const Tensor& self, at::IOptTensorListRef indices) {
+  if (to_core(self.scalar_type()) == DType::kNone) return std::nullopt;
+  IndexShape shape(self, indices);
+  if (!same_index_types(shape.indices)) {
+    for (Tensor& each : shape.indices) each = each.to(at::kLong);
+  }
+  Tensor out = empty(shape.sizes, self.scalar_type(), self.device().index());
+  if (!index_into(overload, shape, out)) return std::nullopt;
+  return out;
+}
+
+bool index(const Overload& overload, const Tensor& self, at::IOptTensorListRef indices, const Tensor& out) {
+  if (to_core(self.scalar_type()) == DType::kNone || out.scalar_type() != self.scalar_type()) return false;
+  IndexShape shape(self, indices);
+  if (!same_index_types(shape.indices)) {
+    for (Tensor& each : shape.indices) each = each.to(at::kLong);
+  }
+  at::native::resize_output(out, shape.sizes);
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  for (const Tensor& each : shape.indices) at::assert_no_overlap(out, each);
+  return index_into(overload, shape, out);
+}
+
 std::optional<Tensor> embedding(const Overload& overload, const Tensor& weight, const Tensor& indices,
                                 int64_t /*padding_idx*/, bool /*scale_grad_by_freq*/, bool /*sparse*/) {
-  if (weight.dim() != 2) return std::nullopt;  // torch's own error
+  if (weight.dim() != 2 || !is_index(indices)) return std::nullopt;  // torch's own error
   std::vector<int64_t> sizes(indices.sizes().begin(), indices.sizes().end());
   sizes.push_back(weight.size(1));
   Tensor out = empty(sizes, weight.scalar_type(), weight.device().index());

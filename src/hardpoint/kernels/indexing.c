@@ -1,35 +1,106 @@
-/* Reading and writing by index. T: the elements, I: the indices. Sizes and strides count elements, first dimension
- * first. An index out of range reads nothing: the result is zero, and memory stays as it is. */
+/* Reading by index. T: the elements, I: the indices. Sizes and strides count elements, fastest dimension first.
+ * `limit` is the size of the dimension that the indices are for, `step` its stride, `wrap` what is added to a negative
+ * one. An index out of range reads nothing: the result is zero. */
+#include "fault.h"
+
 typedef struct {
   hp_i64 size[8], out[8], self[8], index[8];
-} gather_geometry;
+} read_geometry;
 
-HP_KERNEL(gather)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL const I* index, hp_i64 elements, hp_i64 dim,
-                  hp_i64 limit, gather_geometry g) {
+typedef struct {
+  hp_i64 size[8], index[8];
+} positions_geometry;
+
+/* Several index tensors as one of offsets; this adds one of them to the earlier ones. An offset of -1 is out of range. */
+HP_KERNEL(positions)(HP_GLOBAL hp_i64* out, HP_GLOBAL const I* index, HP_GLOBAL hp_i64* fault, hp_i64 code,
+                     hp_i64 elements, hp_i64 limit, hp_i64 step, hp_i64 earlier, positions_geometry g) {
   HP_FOR_ELEMENTS(i, elements) {
-    hp_i64 rest = i, to = 0, from = 0, place = 0;
-    for (int d = DIMS - 1; d >= 0; --d) {
-      const hp_i64 at = rest % g.size[d];
+    hp_i64 place = i * g.index[0];
+#if DIMS > 1
+    hp_i64 rest = i;
+    place = 0;
+    for (int d = 0; d < DIMS; ++d) {
+      place += rest % g.size[d] * g.index[d];
       rest /= g.size[d];
-      to += at * g.out[d];
-      place += at * g.index[d];
-      from += d == dim ? 0 : at * g.self[d];
     }
-    hp_i64 chosen = (hp_i64)index[place];
-    chosen += chosen < 0 ? limit : 0;
-    out[to] = chosen >= 0 && chosen < limit ? self[from + (DIMS > 0 ? chosen * g.self[dim] : 0)] : (T)0;
+#endif
+    const hp_i64 given = (hp_i64)index[place], at = given + (given < 0 ? limit : 0), before = earlier ? out[i] : 0;
+    const int inside = HP_INSIDE(at, limit);
+    out[i] = inside && before >= 0 ? before + at * step : -1;
+    if (!inside) HP_FAULT(given, limit);
   }
 }
 
-HP_KERNEL(rows)(HP_GLOBAL T* out, HP_GLOBAL const T* weight, HP_GLOBAL const I* indices, hp_i64 rows, hp_i64 width,
-                hp_i64 limit, hp_i64 per_group) {
-  const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
-  for (hp_i64 row = hp_group * per_group; row < end; ++row) {
-    const hp_i64 chosen = (hp_i64)indices[row];
-    const int inside = chosen >= 0 && chosen < limit;
-    HP_GLOBAL const T* const from = weight + (inside ? chosen : 0) * width;
-    HP_GLOBAL T* const to = out + row * width;
-    HP_VECTORISE
-    HP_FOR_LOCAL(j, width) to[j] = inside ? from[j] : (T)0;
+/* ROW: the index stays the same along the fastest dimension. UNIT: out follows itself there, and so does self with ROW,
+ * the index without. */
+HP_KERNEL(read)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL const I* index, HP_GLOBAL hp_i64* fault,
+                hp_i64 code, hp_i64 elements, hp_i64 limit, hp_i64 wrap, hp_i64 step, read_geometry g) {
+#if HP_LSIZE == 1
+  HP_ELEMENT_RANGE(begin, end, elements);
+  const hp_i64 q_step = UNIT ? 1 : g.out[0], p_step = UNIT && ROW ? 1 : g.self[0];
+  hp_i64 place[DIMS], rest = begin;
+  for (int d = 0; d < DIMS; ++d) {
+    place[d] = rest % g.size[d];
+    rest /= g.size[d];
   }
+  while (begin < end) {
+    hp_i64 run = g.size[0] - place[0];
+    run = run < end - begin ? run : end - begin;
+    HP_GLOBAL T* q = out;
+    HP_GLOBAL const T* p = self;
+    HP_GLOBAL const I* n = index;
+    for (int d = 0; d < DIMS; ++d) {
+      q += place[d] * g.out[d];
+      p += place[d] * g.self[d];
+      n += place[d] * g.index[d];
+    }
+#if ROW
+    const hp_i64 given = (hp_i64)*n, at = given + (given < 0 ? wrap : 0);
+    if (HP_INSIDE(at, limit)) {
+      p += at * step;
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < run; ++j) q[j * q_step] = p[j * p_step];
+    } else {
+      for (hp_i64 j = 0; j < run; ++j) q[j * q_step] = (T)0;
+      HP_FAULT(given, limit);
+    }
+#else
+    const hp_i64 n_step = UNIT ? 1 : g.index[0];
+    int outside = 0;
+    HP_VECTORISE
+    for (hp_i64 j = 0; j < run; ++j) {
+      const hp_i64 given = (hp_i64)n[j * n_step], at = given + (given < 0 ? wrap : 0);
+      const int inside = HP_INSIDE(at, limit);
+      const T value = p[j * p_step + (inside ? at : 0) * step];
+      outside |= !inside;
+      q[j * q_step] = inside ? value : (T)0;
+    }
+    for (hp_i64 j = 0; outside && j < run; ++j) {
+      const hp_i64 given = (hp_i64)n[j * n_step];
+      if (!HP_INSIDE(given + (given < 0 ? wrap : 0), limit)) HP_FAULT(given, limit);
+    }
+#endif
+    begin += run;
+    place[0] += run;
+    for (int d = 0; d + 1 < DIMS && place[d] == g.size[d]; ++d) {
+      place[d] = 0;
+      ++place[d + 1];
+    }
+  }
+#else
+  HP_FOR_ELEMENTS(i, elements) {
+    hp_i64 rest = i, to = 0, from = 0, place = 0;
+    for (int d = 0; d < DIMS; ++d) {
+      const hp_i64 here = rest % g.size[d];
+      rest /= g.size[d];
+      to += here * g.out[d];
+      from += here * g.self[d];
+      place += here * g.index[d];
+    }
+    const hp_i64 given = (hp_i64)index[place], at = given + (given < 0 ? wrap : 0);
+    const int inside = HP_INSIDE(at, limit);
+    out[to] = inside ? self[from + at * step] : (T)0;
+    if (!inside) HP_FAULT(given, limit);
+  }
+#endif
 }

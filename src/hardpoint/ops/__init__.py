@@ -105,12 +105,15 @@ FAMILIES = (
     "creation",
     "shape",
     "indexing",
+    "selection",
+    "scatter",
     "pooling",
     "resampling",
     "padding",
     "grid",
     "random",
     "optimizer",
+    "embedding_bag",
     "foreach",
 )
 

@@ -1,0 +1,307 @@
+/* Selecting by value: what is chosen depends on the data. First each group counts what it will write (count, heads),
+ * then one group turns the counts into places (scan), then each group writes. A work-item takes a chunk of elements that
+ * follow each other, so that the order is kept. All operands are contiguous unless there is a geometry. */
+#include "fault.h"
+
+#define CHUNK (HP_ELEMENTS / HP_LSIZE)
+/* What this work-item takes, of `all` elements. */
+#define CHUNK_RANGE(begin, end, all)                                \
+  hp_i64 begin = hp_group * HP_ELEMENTS + hp_lid * CHUNK;           \
+  hp_i64 end = begin + CHUNK < (all) ? begin + CHUNK : (all);       \
+  begin = begin < (all) ? begin : (all);                            \
+  end = begin < end ? end : begin
+/* Where this work-item writes first, given how much it writes, and what the group wrote before it. */
+#define CHUNK_BASE(base, count)                                     \
+  HP_LOCAL hp_i64 chunk_counts[HP_LSIZE];                           \
+  chunk_counts[hp_lid] = (count);                                   \
+  hp_barrier();                                                     \
+  hp_i64 base = counts[hp_group];                                   \
+  for (hp_i64 k = 0; k < hp_lid; ++k) base += chunk_counts[k]
+/* The group's count, from those of its work-items. */
+#define CHUNK_TOTAL(count)                                          \
+  HP_LOCAL hp_i64 chunk_counts[HP_LSIZE];                           \
+  chunk_counts[hp_lid] = (count);                                   \
+  hp_barrier();                                                     \
+  if (hp_lid == 0) {                                                \
+    hp_i64 total = 0;                                               \
+    for (hp_i64 k = 0; k < HP_LSIZE; ++k) total += chunk_counts[k]; \
+    counts[hp_group] = total;                                       \
+  }
+
+/* PARTS: 2 for complex numbers. */
+#if PARTS == 2
+#define CHOSEN(i) (T_get(self[2 * (i)]) != 0 || T_get(self[2 * (i) + 1]) != 0)
+#else
+#define CHOSEN(i) (T_get(self[i]) != 0)
+#endif
+
+typedef struct {
+  hp_i64 size[8];
+} shape;
+
+HP_KERNEL(count)(HP_GLOBAL hp_i64* counts, HP_GLOBAL const T* self, hp_i64 elements) {
+  CHUNK_RANGE(begin, end, elements);
+  hp_i32 count = 0;
+  for (hp_i64 i = begin; i < end; ++i) count += CHOSEN(i);
+  CHUNK_TOTAL(count)
+}
+
+/* Exclusive sums of `all` counts; the total behind them. One group. */
+HP_KERNEL(scan)(HP_GLOBAL hp_i64* counts, hp_i64 all) {
+  if (hp_lid == 0) {
+    hp_i64 total = 0;
+    for (hp_i64 k = 0; k < all; ++k) {
+      const hp_i64 count = counts[k];
+      counts[k] = total;
+      total += count;
+    }
+    counts[all] = total;
+  }
+}
+
+/* The coordinates of the chosen ones, DIMS of them each; at most `limit` rows. s: fastest dimension first. */
+HP_KERNEL(coordinates)(HP_GLOBAL hp_i64* out, HP_GLOBAL const T* self, HP_GLOBAL const hp_i64* counts, hp_i64 elements,
+                       hp_i64 limit, shape s) {
+  CHUNK_RANGE(begin, end, elements);
+  hp_i32 found[CHUNK];
+  hp_i32 count = 0;
+  for (hp_i64 i = begin; i < end; ++i) {
+    found[count] = (hp_i32)(i - begin);
+    count += CHOSEN(i);
+  }
+  CHUNK_BASE(base, count);
+  hp_i64 place[DIMS], rest = begin;
+  for (int d = 0; d < DIMS; ++d) {
+    place[d] = rest % s.size[d];
+    rest /= s.size[d];
+  }
+  hp_i64 line = begin - place[0]; /* where the line starts that place is in */
+  for (hp_i32 k = 0; k < count && base + k < limit; ++k) {
+    place[0] = begin + found[k] - line;
+    while (DIMS > 1 && place[0] >= s.size[0]) {
+      place[0] -= s.size[0];
+      line += s.size[0];
+#if DIMS > 1
+      ++place[1];
+      for (int d = 1; d + 1 < DIMS && place[d] == s.size[d]; ++d) {
+        place[d] = 0;
+        ++place[d + 1];
+      }
+#endif
+    }
+    for (int d = 0; d < DIMS; ++d) out[(base + k) * DIMS + DIMS - 1 - d] = place[d];
+  }
+}
+
+/* out = the elements of from where the mask `self` is set. An element is WORDS of R. */
+HP_KERNEL(pick)(HP_GLOBAL R* out, HP_GLOBAL const R* from, HP_GLOBAL const T* self, HP_GLOBAL const hp_i64* counts,
+                hp_i64 elements) {
+  CHUNK_RANGE(begin, end, elements);
+  hp_i32 found[CHUNK];
+  hp_i32 count = 0;
+  for (hp_i64 i = begin; i < end; ++i) {
+    found[count] = (hp_i32)(i - begin);
+    count += CHOSEN(i);
+  }
+  CHUNK_BASE(base, count);
+  for (hp_i32 k = 0; k < count; ++k) {
+    for (int w = 0; w < WORDS; ++w) out[(base + k) * WORDS + w] = from[(begin + found[k]) * WORDS + w];
+  }
+}
+
+/* Where the mask `self` is set, out = the next element of from, which has `limit` of them. */
+HP_KERNEL(place)(HP_GLOBAL R* out, HP_GLOBAL const R* from, HP_GLOBAL const T* self, HP_GLOBAL const hp_i64* counts,
+                 HP_GLOBAL hp_i64* fault, hp_i64 code, hp_i64 elements, hp_i64 limit) {
+  CHUNK_RANGE(begin, end, elements);
+  hp_i32 found[CHUNK];
+  hp_i32 count = 0;
+  for (hp_i64 i = begin; i < end; ++i) {
+    found[count] = (hp_i32)(i - begin);
+    count += CHOSEN(i);
+  }
+  CHUNK_BASE(base, count);
+  for (hp_i32 k = 0; k < count; ++k) {
+    if (base + k >= limit) {
+      HP_FAULT(base + k, limit);
+      break;
+    }
+    for (int w = 0; w < WORDS; ++w) out[(begin + found[k]) * WORDS + w] = from[(base + k) * WORDS + w];
+  }
+}
+
+/* How many elements differ from the one before. */
+HP_KERNEL(heads)(HP_GLOBAL hp_i64* counts, HP_GLOBAL const T* self, hp_i64 elements) {
+  CHUNK_RANGE(begin, end, elements);
+  hp_i32 count = begin == 0 && end > 0;
+  for (hp_i64 i = begin > 0 ? begin : 1; i < end; ++i) count += T_get(self[i]) != T_get(self[i - 1]);
+  CHUNK_TOTAL(count)
+}
+
+/* Those elements, where each was found, and for each element the number of the one that it equals, at the place that
+ * `order` names (ORDERED) or its own. */
+HP_KERNEL(distinct)(HP_GLOBAL T* out, HP_GLOBAL hp_i64* starts, HP_GLOBAL hp_i64* inverse, HP_GLOBAL const T* self,
+                    HP_GLOBAL const hp_i64* order, HP_GLOBAL const hp_i64* counts, hp_i64 elements) {
+  CHUNK_RANGE(begin, end, elements);
+  hp_i32 count = begin == 0 && end > 0;
+  for (hp_i64 i = begin > 0 ? begin : 1; i < end; ++i) count += T_get(self[i]) != T_get(self[i - 1]);
+  CHUNK_BASE(base, count);
+  for (hp_i64 i = begin; i < end; ++i) {
+    if (i == 0 || T_get(self[i]) != T_get(self[i - 1])) {
+      out[base] = self[i];
+      starts[base] = i;
+      ++base;
+    }
+#if INVERSE
+    inverse[ORDERED ? order[i] : i] = base - 1;
+#endif
+  }
+}
+
+/* From where runs start to how long they are; `elements` of all together. */
+HP_KERNEL(lengths)(HP_GLOBAL hp_i64* out, HP_GLOBAL const hp_i64* starts, hp_i64 runs, hp_i64 elements) {
+  HP_FOR_ELEMENTS(i, runs) out[i] = (i + 1 < runs ? starts[i + 1] : elements) - starts[i];
+}
+
+/* The sum of each group's repeats. A negative one makes the total negative. */
+HP_KERNEL(repeats)(HP_GLOBAL hp_i64* counts, HP_GLOBAL const T* self, hp_i64 elements) {
+  CHUNK_RANGE(begin, end, elements);
+  hp_i64 count = 0;
+  for (hp_i64 i = begin; i < end; ++i) count += self[i] < 0 ? -((hp_i64)1 << 52) : (hp_i64)self[i];
+  CHUNK_TOTAL(count)
+}
+
+/* Each element's number, as often as it says; `limit` in all. */
+HP_KERNEL(repeat)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL const hp_i64* counts, hp_i64 elements,
+                  hp_i64 limit) {
+  CHUNK_RANGE(begin, end, elements);
+  hp_i64 count = 0;
+  for (hp_i64 i = begin; i < end; ++i) count += self[i] < 0 ? 0 : (hp_i64)self[i];
+  CHUNK_BASE(base, count);
+  for (hp_i64 i = begin; i < end; ++i) {
+    for (hp_i64 k = 0; k < (hp_i64)self[i] && base < limit; ++k) out[base++] = (T)i;
+  }
+}
+
+/* The place in a sorted row of `length` elements before which each element belongs: RIGHT: after its equals. A row of
+ * `width` elements shares a row of boundaries. SORTER: the order that sorts them. */
+HP_KERNEL(search)(HP_GLOBAL R* out, HP_GLOBAL const T* self, HP_GLOBAL const T* sorted, HP_GLOBAL const hp_i64* sorter,
+                  hp_i64 elements, hp_i64 width, hp_i64 length) {
+  HP_FOR_ELEMENTS(i, elements) {
+    const T_c value = T_get(self[i]);
+    const hp_i64 row = i / width * length;
+    hp_i64 low = 0, high = length;
+    while (low < high) {
+      const hp_i64 middle = low + (high - low) / 2;
+#if SORTER
+      const hp_i64 there = sorter[row + middle];
+      const T_c found = T_get(sorted[row + (HP_INSIDE(there, length) ? there : 0)]);
+#else
+      const T_c found = T_get(sorted[row + middle]);
+#endif
+      /* A NaN is greater than anything, and not less than itself. */
+      const int before = RIGHT ? !(found > value) : !(found >= value);
+      low = before ? middle + 1 : low;
+      high = before ? high : middle;
+    }
+    out[i] = (R)low;
+  }
+}
+
+/* Whether each element is among `length` others: sorted ones, or (LINEAR) a few. */
+HP_KERNEL(member)(HP_GLOBAL hp_u8* out, HP_GLOBAL const T* self, HP_GLOBAL const T* among, hp_i64 elements,
+                  hp_i64 length, hp_i64 invert) {
+  HP_FOR_ELEMENTS(i, elements) {
+    const T_c value = T_get(self[i]);
+#if LINEAR
+    int found = 0;
+    for (hp_i64 k = 0; k < length; ++k) found |= T_get(among[k]) == value;
+#else
+    hp_i64 low = 0, high = length;
+    while (low < high) {
+      const hp_i64 middle = low + (high - low) / 2;
+      const int before = T_get(among[middle]) < value;
+      low = before ? middle + 1 : low;
+      high = before ? high : middle;
+    }
+    const int found = low < length && T_get(among[low < length ? low : 0]) == value;
+#endif
+    out[i] = (hp_u8)(found != (int)invert);
+  }
+}
+
+typedef struct {
+  hp_i64 size[8], self[8], mask[8];
+} mask_geometry;
+
+/* self = the value where the mask is set. UNIT: both sides follow themselves in the fastest dimension. */
+HP_KERNEL(fill)(HP_GLOBAL T* self, HP_GLOBAL const hp_u8* mask, HP_GLOBAL const T* value, hp_i64 elements,
+                mask_geometry g) {
+  const T given = value[0];
+#if HP_LSIZE == 1
+  HP_ELEMENT_RANGE(begin, end, elements);
+  const hp_i64 q_step = UNIT ? 1 : g.self[0], p_step = UNIT ? 1 : g.mask[0];
+  hp_i64 place[DIMS], rest = begin;
+  for (int d = 0; d < DIMS; ++d) {
+    place[d] = rest % g.size[d];
+    rest /= g.size[d];
+  }
+  while (begin < end) {
+    hp_i64 run = g.size[0] - place[0];
+    run = run < end - begin ? run : end - begin;
+    HP_GLOBAL T* q = self;
+    HP_GLOBAL const hp_u8* p = mask;
+    for (int d = 0; d < DIMS; ++d) {
+      q += place[d] * g.self[d];
+      p += place[d] * g.mask[d];
+    }
+    HP_VECTORISE
+    for (hp_i64 j = 0; j < run; ++j) {
+      const T old = q[j * q_step];
+      q[j * q_step] = p[j * p_step] != 0 ? given : old;
+    }
+    begin += run;
+    place[0] += run;
+    for (int d = 0; d + 1 < DIMS && place[d] == g.size[d]; ++d) {
+      place[d] = 0;
+      ++place[d + 1];
+    }
+  }
+#else
+  HP_FOR_ELEMENTS(i, elements) {
+    hp_i64 rest = i, to = 0, from = 0;
+    for (int d = 0; d < DIMS; ++d) {
+      to += rest % g.size[d] * g.self[d];
+      from += rest % g.size[d] * g.mask[d];
+      rest /= g.size[d];
+    }
+    if (mask[from] != 0) self[to] = given;
+  }
+#endif
+}
+
+/* The coordinates of a triangle's elements, rows above columns: `rows` lines of it from first_row on. UPPER: from the
+ * diagonal to the right, else from the left to the diagonal. */
+HP_KERNEL(triangle)(HP_GLOBAL T* out, hp_i64 first_row, hp_i64 rows, hp_i64 columns, hp_i64 offset, hp_i64 total,
+                    hp_i64 per_group) {
+  const hp_i64 last = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
+  for (hp_i64 r = hp_group * per_group; r < last; ++r) {
+    const hp_i64 row = first_row + r;
+#if UPPER
+    /* Rows up to -offset are whole; each further one is an element shorter. */
+    const hp_i64 whole = -offset + 1 < 0 ? 0 : -offset + 1, full = r < whole ? r : whole, begin0 = row + offset;
+    const hp_i64 begin = begin0 > 0 ? begin0 : 0, length = columns - begin;
+    const hp_i64 shorter = r - full, top = columns - (full + offset > 0 ? full + offset : 0);
+    const hp_i64 start = full * columns + shorter * top - shorter * (shorter - 1) / 2;
+#else
+    /* Each row is an element longer than the one before, until they are whole. */
+    const hp_i64 begin = 0, long0 = first_row + offset + 1, growing0 = columns - long0;
+    const hp_i64 growing = growing0 < 0 ? 0 : growing0, grown = r < growing ? r : growing;
+    const hp_i64 length0 = row + offset + 1, length = length0 < columns ? length0 : columns;
+    const hp_i64 start = grown * long0 + grown * (grown - 1) / 2 + (r - grown) * columns;
+#endif
+    HP_FOR_LOCAL(j, length) {
+      out[start + j] = (T)row;
+      out[total + start + j] = (T)(begin + j);
+    }
+  }
+}

@@ -1,0 +1,118 @@
+"""Selecting by value. Where the size of the result depends on the data, there is no kernel of a vendor to call."""
+
+from hardpoint.ops import Op, Overload
+
+OPS = (
+    Op(
+        "masked_fill",
+        "custom",
+        ("mask", "value"),
+        "writes one value to the places of out where the mask is set",
+        {"masked_fill_.Scalar": Overload(), "masked_fill_.Tensor": Overload()},
+    ),
+    Op(
+        "nonzero",
+        "custom",
+        ("self",),
+        "out = the coordinates of the elements that are not zero",
+        {
+            "nonzero": Overload(),
+            "nonzero.out": Overload(),
+            "nonzero_static": Overload(),
+            "nonzero_static.out": Overload(),
+        },
+    ),
+    Op(
+        "count_nonzero",
+        "custom",
+        ("self",),
+        "out = the number of elements that are not zero",
+        {"count_nonzero.dim_IntList": Overload()},
+    ),
+    Op(
+        "masked_select",
+        "custom",
+        ("self", "mask"),
+        "out = the elements where the mask is set",
+        {"masked_select": Overload(), "masked_select.out": Overload()},
+    ),
+    Op(
+        "masked_scatter",
+        "custom",
+        ("mask", "source"),
+        "writes elements of source one after the other to the places of out where the mask is set",
+        {"masked_scatter_": Overload()},
+    ),
+    Op(
+        "unique",
+        "custom",
+        ("self",),
+        "out = the different elements, in order",
+        {"_unique2": Overload(), "_unique": Overload()},
+    ),
+    Op(
+        "unique_consecutive",
+        "custom",
+        ("self",),
+        "out = the first element of each run of equal ones",
+        {"unique_consecutive": Overload()},
+    ),
+    Op(
+        "repeat_interleave",
+        "custom",
+        ("repeats",),
+        "out = the number of each element, as often as the element says",
+        {"repeat_interleave.Tensor": Overload()},
+    ),
+    Op(
+        "searchsorted",
+        "custom",
+        ("sorted_sequence", "self", "sorter"),
+        "out = where in a sorted row each element belongs",
+        {
+            "searchsorted.Tensor": Overload(),
+            "searchsorted.Tensor_out": Overload(),
+            "searchsorted.Scalar": Overload(),
+            "bucketize.Tensor": Overload(),
+            "bucketize.Tensor_out": Overload(),
+            "bucketize.Scalar": Overload(),
+        },
+        attributes=("right",),
+    ),
+    Op(
+        "isin",
+        "custom",
+        ("elements", "test_elements"),
+        "out = whether each element is among the others, which are sorted or at most 32",
+        {"isin.Tensor_Tensor": Overload(), "isin.Tensor_Scalar": Overload(), "isin.Scalar_Tensor": Overload()},
+        attributes=("invert",),
+    ),
+    Op(
+        "bincount",
+        "custom",
+        ("self", "weights"),
+        "out = how often each number occurs, or the sum of its weights",
+        {"bincount": Overload()},
+    ),
+    Op(
+        "histc",
+        "custom",
+        ("self",),
+        "out = how many elements lie in each of equally wide bins",
+        {"histc": Overload()},
+    ),
+    Op(
+        "tril_indices",
+        "custom",
+        (),
+        "out = the coordinates of a lower triangle",
+        {"tril_indices": Overload()},
+    ),
+    Op(
+        "triu_indices",
+        "custom",
+        (),
+        "out = the coordinates of an upper triangle",
+        {"triu_indices": Overload()},
+    ),
+)

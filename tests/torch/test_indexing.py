@@ -1,0 +1,157 @@
+"""Reading by index: every dtype and layout against the CPU, on the device, and no access out of range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import hardpoint
+
+DTYPES = (
+    *(torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.complex128),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+)
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "contiguous": lambda t: t,
+    "transposed": lambda t: t.transpose(0, 1),
+    "step": lambda t: t[:, ::2],
+    "expanded": lambda t: t[:1].expand(6, *t.shape[1:]),
+    "offset": lambda t: t[2:, 1:],
+}
+
+
+def same(function: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> None:
+    """The function gives the same on the device as on the CPU, without the CPU's help."""
+    expected = function(*tensors)
+    moved = [on_device(t) for t in tensors]
+    hardpoint.reset_counters()
+    actual = function(*moved)
+    assert not [name for name, tiers in hardpoint.counters().items() if "cpu" in tiers]
+    assert actual.dtype == expected.dtype
+    assert torch.equal(actual.cpu(), expected)
+
+
+def on_device(t: torch.Tensor) -> torch.Tensor:
+    """The same layout on the device: `to` would make it dense."""
+    whole = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
+    return whole.to("sim").as_strided(t.shape, t.stride(), t.storage_offset())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_dtype_and_layout(layout: str, dtype: torch.dtype) -> None:
+    x = LAYOUTS[layout](torch.testing.make_tensor(6, 6, 5, dtype=dtype, device="cpu"))
+    rows, columns, depth = x.shape
+    i, j = torch.randint(-rows, rows, (4, 3)), torch.randint(-columns, columns, (3,))
+    k = torch.randint(0, depth, (7,))
+    same(lambda x, i: x[i], x, i)
+    same(lambda x, i, j: x[i, j], x, i, j)
+    same(lambda x, i, j: x[:, j, :][:, :, :1], x, i, j)
+    same(lambda x, i, k: x[i, :, k[:3]], x, i, k)
+    same(lambda x, k: x[..., k], x, k)
+    same(lambda x, m: x[m], x, torch.rand(x.shape) > 0.5)
+    same(lambda x, m: x[:, m], x, torch.rand(columns) > 0.5)
+    same(lambda x, k: x.index_select(2, k), x, k)
+    same(lambda x, k: x.index_select(-1, k.int()), x, k)
+    same(lambda x, j: x.index_select(1, j % x.shape[1]), x, j)
+    same(lambda x, i: torch.gather(x, 1, i), x, torch.randint(0, columns, (rows, 9, depth)))
+    same(lambda x, i: torch.gather(x, 0, i), x, torch.randint(0, rows, (5, columns, depth)).transpose(1, 2)[:, :3, :2])
+    same(lambda x, i: torch.gather(x, 2, i), x, torch.randint(0, depth, (1, columns, 3)).expand(rows, columns, 3))
+    same(lambda x, i: torch.take(x, i), x, torch.randint(-x.numel(), x.numel(), (3, 4)))
+    same(lambda x, i: torch.take_along_dim(x, i, 1), x, torch.randint(0, columns, (rows, 2, depth)))
+
+
+def test_sizes_zero_and_no_dimensions() -> None:
+    x, none = torch.randn(4, 3), torch.empty(0, dtype=torch.int64)
+    same(lambda x, i: x[i], x, none)
+    same(lambda x, i: x.index_select(1, i), x, none)
+    same(lambda x, i: torch.take(x, i), x, none)
+    same(lambda x, i: x[i], torch.randn(4, 0), torch.tensor([1, 2]))
+    same(lambda x, i: x[i], x, torch.tensor(-1))
+    same(lambda x, i: torch.gather(x, 0, i), torch.randn(()), torch.tensor(0))
+    same(lambda x, i: torch.gather(x, 0, i), torch.randn(()), torch.tensor([0]))
+    same(lambda x, i: x.index_select(0, i), torch.randn(()), torch.tensor([0]))
+    same(lambda x, i: x.index_select(0, i), x, torch.tensor(2))
+    same(lambda x, i: torch.take(x, i), torch.randn(()), torch.tensor([0, -1]))
+    same(lambda x, m: x[m], torch.randn(()), torch.tensor(True))
+    same(lambda x, i: torch.nn.functional.embedding(i, x), x, none)
+
+
+def test_into_outputs() -> None:
+    x, i = torch.randn(6, 5), torch.tensor([0, 5, 2])
+    for function in (
+        lambda x, i, out: torch.index_select(x, 0, i, out=out),
+        lambda x, i, out: torch.take(x, i, out=out),
+        lambda x, i, out: torch.gather(x, 0, i[:, None].expand(3, 5), out=out),
+        lambda x, i, out: torch.ops.aten.index.Tensor_out(x, [i], out=out),
+    ):
+        out = torch.empty(0, device="sim")
+        assert function(x.to("sim"), i.to("sim"), out) is out
+        assert torch.equal(out.cpu(), function(x, i, torch.empty(0)))
+    wide = torch.zeros(6, 6, device="sim")
+    torch.index_select(x.to("sim"), 0, i.to("sim"), out=wide[::2, 1:])
+    assert torch.equal(wide[::2, 1:].cpu(), x[i])
+    assert wide[1::2].cpu().count_nonzero() == 0
+
+
+def test_many_groups() -> None:
+    x = torch.randn(1000, 301)
+    i = torch.randint(0, 1000, (5000,))
+    same(lambda x, i: x[i], x, i)
+    same(lambda x, i: x.t()[:, i], x, i)
+    same(lambda x, i: x[i, i % 301], x, i)
+    same(lambda x, i: torch.gather(x, 0, i), x, torch.randint(0, 1000, (900, 301)))
+    same(lambda x, i: torch.nn.functional.embedding(i, x), x, i)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("aten::gather", lambda x, i: torch.gather(x, 0, i[:, None])),
+        ("aten::index_select", lambda x, i: x.index_select(0, i)),
+        ("aten::index.Tensor", lambda x, i: x[i]),
+        ("aten::index.Tensor", lambda x, i: x[i % 3, i]),
+        ("aten::take", lambda x, i: torch.take(x, i)),
+        ("aten::embedding", lambda x, i: torch.nn.functional.embedding(i, x)),
+        ("aten::scatter_add", lambda x, i: x.scatter_add(0, i[:, None], torch.ones_like(x[:2]))),
+        ("aten::index_add", lambda x, i: x.index_add(0, i, torch.ones_like(x[:2]))),
+        ("aten::_index_put_impl_", lambda x, i: x.index_put((i,), torch.ones_like(x[0]))),
+        ("aten::put_", lambda x, i: x.put(i, torch.ones_like(x[0, :2]))),
+    ],
+)
+def test_an_index_out_of_range_is_told_when_the_program_waits(name: str, call: Callable[..., torch.Tensor]) -> None:
+    x = torch.randn(3, 3, device="sim")
+    before = x.cpu()
+    bad = torch.tensor([1, 100_000_000], device="sim")
+    with pytest.raises(IndexError, match=rf"{name}: index 100000000 is out of bounds for dimension with size \d"):
+        call(x, bad).cpu()
+    # Told once; the device goes on, and nothing was written elsewhere.
+    assert torch.equal(x.cpu(), before)
+    assert torch.equal(x[torch.tensor([1, 0], device="sim")].cpu(), before[[1, 0]])
+    call(x, bad)
+    with pytest.raises(RuntimeError, match=f"{name}: index 100000000"):
+        torch.sim.synchronize()
+    torch.sim.synchronize()
+
+
+def test_an_index_out_of_range_reads_zero() -> None:
+    x = torch.ones(3, 2, device="sim")
+    out = torch.full((2, 2), 7.0, device="sim")
+    torch.index_select(x, 0, torch.tensor([-1, 1], device="sim"), out=out)
+    with pytest.raises(IndexError, match="index -1 is out of bounds"):
+        out.cpu()
+    assert out.cpu().tolist() == [[0, 0], [1, 1]]
+
+
+def test_mistakes_have_torchs_own_messages() -> None:
+    x = torch.randn(3, 4, device="sim")
+    with pytest.raises(IndexError, match="too many indices"):
+        torch.ops.aten.index.Tensor(x, [torch.tensor([0], device="sim")] * 3)
+    with pytest.raises(IndexError, match="could not be broadcast together"):
+        x[torch.tensor([0, 1], device="sim"), torch.tensor([0, 1, 2], device="sim")]
+    with pytest.raises(IndexError, match="The shape of the mask"):
+        x[torch.tensor([True, False], device="sim")]
+    with pytest.raises(IndexError, match="must be long"):
+        torch.ops.aten.index.Tensor(x, [torch.tensor([0.5], device="sim")])
