@@ -61,7 +61,6 @@ at::TensorIterator where_iterator(const at::Tensor& output, const at::Tensor& co
 bool representable(const at::Scalar& value, at::ScalarType dtype) {
   if (value.isComplex()) return at::isComplexType(dtype);
   if (dtype == at::kBool || at::isComplexType(dtype)) return true;
-  if (at::isIntegralType(dtype, false) && !value.isIntegral(true)) return false;
   switch (dtype) {
 #define HP_CASE(type, name)                                                        \
   case at::ScalarType::name:                                                       \

@@ -206,8 +206,10 @@ bool representable(const at::Scalar& value, at::ScalarType dtype);
 
 inline bool fill(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output,
                  const at::Scalar& value) {
-  return representable(value, output.scalar_type()) &&
-         pointwise(overload, kernel, output, output.scalar_type(), std::array<const at::Tensor*, 0>{}, value);
+  if (!representable(value, output.scalar_type())) return false;
+  const bool whole = at::isIntegralType(output.scalar_type(), false) && value.isFloatingPoint();
+  return pointwise(overload, kernel, output, output.scalar_type(), std::array<const at::Tensor*, 0>{},
+                   whole ? at::Scalar(static_cast<int64_t>(value.toDouble())) : value);
 }
 
 inline at::Tensor output_like(const at::Tensor& self) {
