@@ -63,6 +63,7 @@ bool count(const Service& service, Device& device, TemplateKernels& kernels, con
 bool spaced(const Service& service, Device& device, const View& out, double start, double end, double base, int log) {
   static TemplateKernels kernels("creation:linspace", {"T", "A"}, {"LOG"});
   const double steps = static_cast<double>(out.numel() - 1);
+  if (steps == 0) end = start;  // a single number is the first
   return count(service, device, kernels, out, {log}, {start, end, steps > 0 ? (end - start) / steps : 0, base});
 }
 

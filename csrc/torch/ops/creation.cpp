@@ -22,8 +22,14 @@ std::array<int64_t, 2> bits_of(const at::Scalar& value, at::ScalarType dtype) {
   return words;
 }
 
-bool fill(const Overload& overload, const Tensor& self, const at::Scalar& value) {
+bool fill(const Overload& overload, const Tensor& self, const at::Scalar& given) {
   if (self.numel() == 0) return true;
+  at::Scalar value = given;
+  if (at::isIntegralType(self.scalar_type(), false) && given.isFloatingPoint()) {
+    // Fractions are cut off, as torch does; what no whole number can hold is torch's own error.
+    if (!(std::abs(given.toDouble()) < 9.2e18)) return false;
+    value = static_cast<int64_t>(given.toDouble());
+  }
   const hp::Kernel* kernel = overload.kernel();
   if (kernel != nullptr && torch_adapter::fill(overload, *kernel, self, value)) return true;
   if (to_core(self.scalar_type()) == DType::kNone || !representable(value, self.scalar_type())) return false;
@@ -61,10 +67,11 @@ std::optional<int64_t> length(const at::Scalar& start, const at::Scalar& end, co
   const double from = start.toDouble(), to = end.toDouble(), by = step.toDouble();
   if (!std::isfinite(from) || !std::isfinite(to) || by == 0 || std::isnan(by)) return std::nullopt;
   if (by > 0 ? to < from : to > from) return std::nullopt;
-  if (!closed && at::isIntegralType(dtype, false)) {
-    const int64_t a = start.toLong(), b = end.toLong(), s = step.toLong();
-    if (s == 0) return std::nullopt;
-    return (b - a + s - (s > 0 ? 1 : -1)) / s;
+  if (at::isIntegralType(dtype, false) && step.toLong() == 0) return std::nullopt;
+  if (!closed && dtype == at::kLong) {
+    // Exact where double precision is not.
+    const int64_t s = step.toLong();
+    return (end.toLong() - start.toLong() + s - (s > 0 ? 1 : -1)) / s;
   }
   const double count = closed ? std::floor((to - from) / by) + 1 : std::ceil((to - from) / by);
   if (!(count >= 0 && count < 9.2e18)) return std::nullopt;

@@ -121,6 +121,14 @@ std::optional<int64_t> count_windows(const hp::ops::Windows& w, int64_t height, 
   return count;
 }
 
+// Whether one of the last dimensions is empty, which torch refuses; a batch may be.
+bool without_room(const Tensor& tensor, int64_t dims) {
+  for (int64_t d = 1; d <= dims; ++d) {
+    if (tensor.size(-d) == 0) return true;
+  }
+  return false;
+}
+
 // Unbatched tensors get a batch of one.
 Tensor batched(const Tensor& tensor, int64_t dims) {
   return (tensor.dim() == dims ? tensor : tensor.unsqueeze(0)).contiguous();
@@ -129,12 +137,13 @@ Tensor batched(const Tensor& tensor, int64_t dims) {
 std::optional<Tensor> im2col(const Overload& overload, const Tensor& self, at::IntArrayRef kernel,
                              at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride) {
   const auto w = windows_of(kernel, dilation, padding, stride);
-  if (!w || (self.dim() != 3 && self.dim() != 4) || self.numel() == 0) return std::nullopt;
+  if (!w || (self.dim() != 3 && self.dim() != 4) || without_room(self, 3)) return std::nullopt;
   const auto count = count_windows(*w, self.size(-2), self.size(-1));
   if (!count) return std::nullopt;
   const Tensor image = batched(self, 4);
   Tensor out =
       empty({image.size(0), image.size(1) * kernel[0] * kernel[1], *count}, self.scalar_type(), self.device().index());
+  if (out.numel() == 0) return out;
   if (!hp::ops::im2col(overload, device_holding(self), view(out), view(image), *w)) return std::nullopt;
   return self.dim() == 3 ? out.squeeze(0) : out;
 }
@@ -143,12 +152,14 @@ std::optional<Tensor> col2im(const Overload& overload, const Tensor& self, at::I
                              at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
                              at::IntArrayRef stride) {
   const auto w = windows_of(kernel, dilation, padding, stride);
-  if (!w || output_size.size() != 2 || (self.dim() != 2 && self.dim() != 3) || self.numel() == 0) return std::nullopt;
+  if (!w || output_size.size() != 2 || (self.dim() != 2 && self.dim() != 3) || without_room(self, 2))
+    return std::nullopt;
   const auto count = count_windows(*w, output_size[0], output_size[1]);
   if (!count || self.size(-1) != *count || self.size(-2) % (kernel[0] * kernel[1]) != 0) return std::nullopt;
   const Tensor columns = batched(self, 3);
   Tensor out = empty({columns.size(0), columns.size(1) / (kernel[0] * kernel[1]), output_size[0], output_size[1]},
                      self.scalar_type(), self.device().index());
+  if (out.numel() == 0) return out;
   if (!hp::ops::col2im(overload, device_holding(self), view(out), view(columns), *w)) return std::nullopt;
   return self.dim() == 2 ? out.squeeze(0) : out;
 }
