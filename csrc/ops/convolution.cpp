@@ -124,6 +124,9 @@ Padding pad_x(const Convolution& g) {
   return p;
 }
 
+// Place i of x is number (i + padding) / stride of its phase: the lowest such number of all.
+int64_t first_row(const Convolution& g, int d) { return g.padding[d] / g.stride[d]; }
+
 // y, such that the taps of a transposed convolution are at fixed distances.
 Padding pad_y(const Convolution& g) {
   Padding p;
@@ -132,9 +135,10 @@ Padding pad_y(const Convolution& g) {
   std::copy_n(g.y_size, 3, p.size);
   std::copy_n(g.y, 5, p.from);
   for (int d = 0; d < 3; ++d) {
-    p.before[d] = (g.kernel[d] - 1) * g.dilation[d] / g.stride[d];
+    const int64_t most = (g.kernel[d] - 1) * g.dilation[d] / g.stride[d], first = first_row(g, d);
+    p.before[d] = most - first;
     p.stride[d] = p.phases[d] = 1;
-    p.length[d] = (g.x_size[d] - 1 + g.padding[d]) / g.stride[d] + p.before[d] + 1;
+    p.length[d] = (g.x_size[d] - 1 + g.padding[d]) / g.stride[d] - first + most + 1;
   }
   p.channel = round_up(volume(p.length), kChannelTail) + kChannelTail;
   return p;
@@ -304,7 +308,7 @@ bool make_x_by_phases(const Service& service, Device& device, const View& x, con
       const int64_t last = g.x_size[d] - 1 + shift < 0 ? -1 : (g.x_size[d] - 1 + shift) / stride;
       a.grid[d] = last - first + 1;
       empty |= a.grid[d] <= 0;
-      a.start = a.start * padding.length[d] + first;
+      a.start = a.start * padding.length[d] + first - first_row(g, d);
       offset += (first * stride - shift) * g.x[2 + d];
       a.out[2 + d] = g.x[2 + d] * stride;
       a.taps.phase[d] = phase[d];

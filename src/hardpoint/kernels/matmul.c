@@ -177,6 +177,34 @@ static void block_of_dots(HP_GLOBAL R* out, HP_GLOBAL const T* a, HP_GLOBAL cons
   finish(out, self, sums, columns, rows, columns, alpha, beta, g);
 }
 
+/* The same for one row, where elements of b's rows follow each other. */
+static void row_of_sums(HP_GLOBAL R* out, HP_GLOBAL const T* a, HP_GLOBAL const T* b, HP_GLOBAL const R* self,
+                        hp_i64 columns, R_a alpha, R_a beta, const matmul_geometry* g) {
+  enum { STEP = 8 };
+  S sums[MAX_COLUMNS];
+  for (hp_i64 j = 0; j < columns; ++j) sums[j] = 0;
+  for (hp_i64 p = 0; p < g->k; p += STEP) {
+    S factor[STEP];
+    const T* row[STEP];
+    for (int u = 0; u < STEP; ++u) {
+      const hp_i64 at = p + u < g->k ? p + u : p;
+      factor[u] = p + u < g->k ? (S)T_get(a[at * g->a[2]]) : (S)0;
+      row[u] = b + at * g->b[1];
+    }
+    hp_i64 j = 0;
+    for (; j + LANES <= columns; j += LANES) {
+      vs sum = load_sums(sums + j);
+#pragma GCC unroll 8
+      for (int u = 0; u < STEP; ++u) sum += load_elements(row[u] + j) * factor[u];
+      store_sums(sums + j, sum);
+    }
+    for (; j < columns; ++j) {
+      for (int u = 0; u < STEP; ++u) sums[j] += (S)T_get(row[u][j]) * factor[u];
+    }
+  }
+  finish(out, self, sums, columns, 1, columns, alpha, beta, g);
+}
+
 static void block(HP_GLOBAL R* out, HP_GLOBAL const T* a, HP_GLOBAL const T* b, HP_GLOBAL const R* self, hp_i64 rows,
                   hp_i64 columns, R_a alpha, R_a beta, const matmul_geometry* g) {
   S sums[MAX_ROWS * MAX_COLUMNS] __attribute__((aligned(64)));
@@ -240,6 +268,8 @@ HP_KERNEL(product)(HP_GLOBAL R* out, HP_GLOBAL const T* a, HP_GLOBAL const T* b,
     HP_GLOBAL const T* const right = b + matrix * g.b[0] + column * g.b[2];
     if (rows <= MAX_DOTS && g.a[2] == 1 && g.b[1] == 1) {
       block_of_dots(to, left, right, more, rows, columns, alpha, beta, &g);
+    } else if (rows == 1 && g.b[2] == 1) {
+      row_of_sums(to, left, right, more, columns, alpha, beta, &g);
     } else {
       block(to, left, right, more, rows, columns, alpha, beta, &g);
     }

@@ -69,22 +69,19 @@ typedef hp_u32 vmask __attribute__((vector_size(64)));
   {f(0, s), f(1, s), f(2, s),  f(3, s),  f(4, s),  f(5, s),  f(6, s),  f(7, s), \
    f(8, s), f(9, s), f(10, s), f(11, s), f(12, s), f(13, s), f(14, s), f(15, s)}
 #define EXCHANGE(v, s)                                                      \
-  for (int i = 0; i < 16; ++i) {                                            \
+  _Pragma("GCC unroll 16") for (int i = 0; i < 16; ++i) {                   \
     const vmask first = ALL_LANES(FIRST, s), second = ALL_LANES(SECOND, s); \
     if (i & (s)) continue;                                                  \
     const vs a = v[i], b = v[i + (s)];                                      \
     v[i] = __builtin_shuffle(a, b, first);                                  \
     v[i + (s)] = __builtin_shuffle(a, b, second);                           \
   }
-HP_FN void transpose(vs v[16]){
-#pragma GCC unroll 16
-    EXCHANGE(v, 1)
-#pragma GCC unroll 16
-        EXCHANGE(v, 2)
-#pragma GCC unroll 16
-            EXCHANGE(v, 4)
-#pragma GCC unroll 16
-                EXCHANGE(v, 8)}
+HP_FN void transpose(vs v[16]) {
+  EXCHANGE(v, 1);
+  EXCHANGE(v, 2);
+  EXCHANGE(v, 4);
+  EXCHANGE(v, 8);
+}
 #endif
 
 HP_FN S total(vs value) {
