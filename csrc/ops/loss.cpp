@@ -185,8 +185,8 @@ bool multi_margin_loss_backward(const Service& service, Device& device, const Vi
                                 const View& self, const View& target, const View& weight, const Classes& shape,
                                 int64_t p, double margin, Reduction reduction) {
   if (call_vendor(service, device,
-                  {output(out), input(grad), input(self), input(target), input(weight), attribute(p),
-                   attribute(margin), attribute_of(reduction)})) {
+                  {output(out), input(grad), input(self), input(target), input(weight), attribute(p), attribute(margin),
+                   attribute_of(reduction)})) {
     return true;
   }
   static TemplateKernels kernels("loss:multi_margin_backward", {"T", "I"}, {"SQUARED", "REDUCED"});

@@ -10,8 +10,8 @@ enum class Reduction : int64_t { kNone, kMean, kSum };
 // Losses from two elements each.
 enum class PairLoss : int { kSquared, kSmoothL1, kHuber, kBinaryCrossEntropy };
 
-// `bend`, an attribute of those that have one: where squares turn to lines. `weight` may be undefined. out has the sizes
-// of self, or no dimensions where the losses are reduced.
+// `bend`, an attribute of those that have one: where squares turn to lines. `weight` may be undefined. out has the
+// sizes of self, or no dimensions where the losses are reduced.
 bool pair_loss(const Service& service, Device& device, PairLoss loss, const View& out, const View& self,
                const View& target, const View& weight, Reduction reduction, double bend);
 // grad has the sizes of self, or one element.

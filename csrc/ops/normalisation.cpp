@@ -61,7 +61,9 @@ bool rows_backward(const Service& service, Device& device, const View& out, cons
 }
 
 // Whether the channels of N x C x ... are innermost: dense, but not contiguous, or with nothing beside them.
-bool channels_innermost(const View& input) { return input.numel() / input.sizes[0] == input.sizes[1] || !input.contiguous(); }
+bool channels_innermost(const View& input) {
+  return input.numel() / input.sizes[0] == input.sizes[1] || !input.contiguous();
+}
 
 }  // namespace
 
@@ -131,11 +133,11 @@ bool batch_norm(const Service& service, Device& device, const View& out, const V
 
 bool batch_norm_backward(const Service& service, Device& device, const View& out, const View& grad_weight,
                          const View& grad_bias, const View& grad, const View& input, const BatchNorm& norm) {
-  if (call_vendor(service, device,
-                  {output(out), output(grad_weight), output(grad_bias), hp::input(grad), hp::input(input),
-                   hp::input(norm.weight), hp::input(norm.running_mean), hp::input(norm.running_var),
-                   hp::input(norm.save_mean), hp::input(norm.save_invstd), attribute(norm.train),
-                   attribute(norm.eps)})) {
+  if (call_vendor(
+          service, device,
+          {output(out), output(grad_weight), output(grad_bias), hp::input(grad), hp::input(input),
+           hp::input(norm.weight), hp::input(norm.running_mean), hp::input(norm.running_var), hp::input(norm.save_mean),
+           hp::input(norm.save_invstd), attribute(norm.train), attribute(norm.eps)})) {
     return true;
   }
   static TemplateKernels planes("normalisation:channels_backward", {"T", "W", "S"}, {"TRAIN"}),

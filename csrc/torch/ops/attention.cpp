@@ -25,8 +25,8 @@ bool fits(const Tensor& query, const Tensor& key, const Tensor& value) {
          value.numel() != 0 && std::max(query.size(3), value.size(3)) <= hp::ops::kMostAttentionElements;
 }
 
-// Which of torch's ways to take: ours, or the one through matrix products where it has to draw random numbers or to give
-// a gradient for the mask, and for all that we do not take.
+// Which of torch's ways to take: ours, or the one through matrix products where it has to draw random numbers or to
+// give a gradient for the mask, and for all that we do not take.
 std::optional<int64_t> attention(const Overload& overload, const Tensor& query, const Tensor& key, const Tensor& value,
                                  const OptionalTensor& mask, double dropout, bool /*causal*/,
                                  std::optional<double> /*scale*/, bool grouped) {
@@ -75,9 +75,9 @@ std::optional<Forward> attention(const Overload& overload, const Tensor& query, 
 std::optional<Backward> attention_backward(const Overload& overload, const Tensor& grad, const Tensor& query,
                                            const Tensor& key, const Tensor& value, const Tensor& mask,
                                            std::array<bool, 4> wanted, const Tensor& out, const Tensor& lse,
-                                           const Tensor& /*cum_seq_q*/, const Tensor& /*cum_seq_k*/,
-                                           int64_t /*max_q*/, int64_t /*max_k*/, double dropout,
-                                           bool causal, const Tensor& /*philox_seed*/, const Tensor& /*philox_offset*/,
+                                           const Tensor& /*cum_seq_q*/, const Tensor& /*cum_seq_k*/, int64_t /*max_q*/,
+                                           int64_t /*max_k*/, double dropout, bool causal,
+                                           const Tensor& /*philox_seed*/, const Tensor& /*philox_offset*/,
                                            std::optional<double> scale) {
   TORCH_CHECK(!wanted[3] && dropout == 0, "this attention has no gradient for the mask, and no dropout");
   const Operands operands(query, key, value, mask);

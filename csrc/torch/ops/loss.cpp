@@ -38,8 +38,8 @@ std::optional<Tensor> pair(const Overload& overload, PairLoss loss, const Tensor
   const auto how = static_cast<Reduction>(reduction);
   const std::vector<int64_t> sizes = at::infer_size(self.sizes(), target.sizes());
   const auto bring = [&](const Tensor& tensor) { return tensor.to(dtype).expand(sizes).contiguous(); };
-  Tensor out = empty(how == Reduction::kNone ? at::IntArrayRef(sizes) : at::IntArrayRef(), dtype,
-                     self.device().index());
+  Tensor out =
+      empty(how == Reduction::kNone ? at::IntArrayRef(sizes) : at::IntArrayRef(), dtype, self.device().index());
   const Tensor x = bring(self), t = bring(target);
   const Tensor weight = weight_opt && weight_opt->defined() ? bring(*weight_opt) : Tensor();
   if (x.numel() == 0) {
@@ -181,8 +181,8 @@ bool nll_loss(const Overload& overload, const Tensor& out, const Tensor& total_w
 }
 
 bool nll_loss_backward(const Overload& overload, const Tensor& out, const Tensor& grad, const Tensor& self,
-                       const Tensor& target, const OptionalTensor& weight_opt, int64_t reduction,
-                       int64_t ignore_index, const Tensor& total_weight) {
+                       const Tensor& target, const OptionalTensor& weight_opt, int64_t reduction, int64_t ignore_index,
+                       const Tensor& total_weight) {
   const Tensor weight = given(weight_opt);
   const Classes shape{self.dim() == 1 ? 1 : self.size(0), self.size(-1), 1};
   if (!known(reduction) || !class_indices(target) || !class_weights(weight, self, shape.classes)) return false;
@@ -333,7 +333,8 @@ std::optional<Two> multilabel_margin_loss(const Overload& overload, const Tensor
   const Reduction how = margin_reduction(reduction, target.dim() > 1);
   const std::array<int64_t, 1> each{shape.batch};
   const int index = self.device().index();
-  const Tensor out = empty(how == Reduction::kNone ? at::IntArrayRef(each) : at::IntArrayRef(), self.scalar_type(), index);
+  const Tensor out =
+      empty(how == Reduction::kNone ? at::IntArrayRef(each) : at::IntArrayRef(), self.scalar_type(), index);
   const Tensor is_target = empty(target.sizes(), self.scalar_type(), index);
   const Tensor x = self.contiguous(), t = target.contiguous();
   if (!hp::ops::multilabel_margin_loss(overload, device_holding(self), view(out), view(is_target), view(x), view(t),

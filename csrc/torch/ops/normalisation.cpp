@@ -25,9 +25,7 @@ bool alike(const Tensor& a, const Tensor& b) {
   return !a.defined() || !b.defined() || a.scalar_type() == b.scalar_type();
 }
 
-Tensor made_like(const Tensor& tensor) {
-  return empty(tensor.sizes(), tensor.scalar_type(), tensor.device().index());
-}
+Tensor made_like(const Tensor& tensor) { return empty(tensor.sizes(), tensor.scalar_type(), tensor.device().index()); }
 
 // ---- rows
 
@@ -73,7 +71,8 @@ std::optional<Three> layer_norm(const Overload& overload, const Tensor& input, a
 }
 
 // What is wanted of the gradients of weight and bias; zero where there are no rows.
-Tensor parameter_gradient(bool wanted, at::IntArrayRef shape, at::ScalarType dtype, const Tensor& input, bool empty_sum) {
+Tensor parameter_gradient(bool wanted, at::IntArrayRef shape, at::ScalarType dtype, const Tensor& input,
+                          bool empty_sum) {
   Tensor made;
   if (!wanted) return made;
   made = empty(shape, dtype, input.device().index());
@@ -208,12 +207,9 @@ std::optional<Three> batch_norm(const Overload& overload, const Tensor& input, c
   return batch_norm(overload, input, weight, bias, OptionalTensor(), OptionalTensor(), train, momentum, eps);
 }
 
-std::optional<std::tuple<Tensor, Tensor, Tensor, Tensor>> batch_norm(const Overload& overload, const Tensor& input,
-                                                                     const OptionalTensor& weight,
-                                                                     const OptionalTensor& bias,
-                                                                     const Tensor& running_mean,
-                                                                     const Tensor& running_var, double momentum,
-                                                                     double eps) {
+std::optional<std::tuple<Tensor, Tensor, Tensor, Tensor>> batch_norm(
+    const Overload& overload, const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+    const Tensor& running_mean, const Tensor& running_var, double momentum, double eps) {
   std::optional<Three> made = batch_norm(overload, input, weight, bias, OptionalTensor(running_mean),
                                          OptionalTensor(running_var), true, momentum, eps);
   if (!made) return std::nullopt;

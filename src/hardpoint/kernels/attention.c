@@ -18,6 +18,9 @@ typedef struct {
 #if HP_LSIZE == 1
 /* ---- a CPU: blocks of queries and keys, multiplied in tiles that stay in registers. */
 
+/* Once in a kernel: inlining each use would take the compiler long. */
+#define PART static __attribute__((noinline, unused))
+
 #define KEYS 64     /* in a block */
 #define QUERIES 192 /* of a group, in the forward pass */
 #define SOME 48     /* of them at a time */
@@ -29,9 +32,9 @@ typedef struct {
 /* c = a b, or c += a b: 6 rows, and `across` vectors. a's elements may lie anywhere, b's rows are contiguous. Fused
  * multiplication is asked for here, since no rounding in between is relied on. */
 #define DEFINE_TILE(name, across)                                                                                \
-  static __attribute__((noinline, optimize("fp-contract=fast"))) void name(                                      \
-      T_a* c, hp_i64 c_row, const T_a* a, hp_i64 a_row, hp_i64 a_step, const T_a* b, hp_i64 b_step, hp_i64 depth, \
-      int keep) {                                                                                                \
+  PART __attribute__((optimize("fp-contract=fast"))) void name(T_a* c, hp_i64 c_row, const T_a* a, hp_i64 a_row, \
+                                                               hp_i64 a_step, const T_a* b, hp_i64 b_step,       \
+                                                               hp_i64 depth, int keep) {                         \
     hp_vector sum[ROWS][across];                                                                                 \
     for (int r = 0; r < ROWS; ++r) {                                                                             \
       for (int v = 0; v < across; ++v) {                                                                         \
@@ -54,8 +57,8 @@ DEFINE_TILE(wide_tile, WIDE)
 DEFINE_TILE(narrow_tile, 1)
 
 /* The same for any number of rows, up to a multiple of ROWS, and of columns, up to a multiple of HP_LANES. */
-static void multiply(T_a* c, hp_i64 c_row, const T_a* a, hp_i64 a_row, hp_i64 a_step, const T_a* b, hp_i64 b_step,
-                     hp_i64 rows, hp_i64 columns, hp_i64 depth, int keep) {
+PART void multiply(T_a* c, hp_i64 c_row, const T_a* a, hp_i64 a_row, hp_i64 a_step, const T_a* b, hp_i64 b_step,
+                   hp_i64 rows, hp_i64 columns, hp_i64 depth, int keep) {
   for (hp_i64 r = 0; r < rows; r += ROWS) {
     hp_i64 j = 0;
     for (; j + WIDE * HP_LANES <= columns; j += WIDE * HP_LANES) {
@@ -68,7 +71,7 @@ static void multiply(T_a* c, hp_i64 c_row, const T_a* a, hp_i64 a_row, hp_i64 a_
 }
 
 /* `rows` rows of n elements as T_a, padded with zeros to `across` and to `all` rows. */
-static void pack(T_a* to, const T* from, hp_i64 row, hp_i64 rows, hp_i64 n, hp_i64 across, hp_i64 all) {
+PART void pack(T_a* to, const T* from, hp_i64 row, hp_i64 rows, hp_i64 n, hp_i64 across, hp_i64 all) {
   for (hp_i64 r = 0; r < all; ++r) {
     const hp_i64 there = r < rows ? n : 0;
     HP_VECTORISE
@@ -78,18 +81,19 @@ static void pack(T_a* to, const T* from, hp_i64 row, hp_i64 rows, hp_i64 n, hp_i
 }
 
 /* The transpose of a block of keys, with columns of zeros for those that are missing. */
-static void pack_transposed(T_a* to, const T* from, hp_i64 row, hp_i64 rows, hp_i64 n) {
+PART void pack_transposed(T_a* to, const T* from, hp_i64 row, hp_i64 rows, hp_i64 n) {
+  T_a some[16 * MOST];
   for (hp_i64 r = 0; r < KEYS; r += 16) {
+    pack(some, from + (r < rows ? r : 0) * row, row, r < rows ? rows - r : 0, n, n, 16);
     for (hp_i64 j = 0; j < n; ++j) {
-      HP_VECTORISE
-      for (hp_i64 i = 0; i < 16; ++i) to[j * KEYS + r + i] = r + i < rows ? T_get(from[(r + i) * row + j]) : 0;
+      for (hp_i64 i = 0; i < 16; ++i) to[j * KEYS + r + i] = some[i * n + j];
     }
   }
 }
 
 /* Scores, scaled and masked, of `rows` queries from `first` on and the block of keys at `key`. */
-static void mask_scores(T_a* scores, const T* mask, const attention_shape* g, hp_i64 first, hp_i64 rows, hp_i64 key,
-                        hp_i64 keys, T_a scale) {
+PART void mask_scores(T_a* scores, const T* mask, const attention_shape* g, hp_i64 first, hp_i64 rows, hp_i64 key,
+                      hp_i64 keys, T_a scale) {
   for (hp_i64 r = 0; r < rows; ++r) {
     T_a* const s = scores + r * KEYS;
     for (hp_i64 j = 0; j < KEYS; ++j) s[j] *= scale;
@@ -231,9 +235,9 @@ HP_KERNEL(delta)(HP_GLOBAL T_a* delta, HP_GLOBAL const T* grad, HP_GLOBAL const 
 #if HP_LSIZE == 1
 /* A group has one head of keys, and the heads of queries that share it. grad_query is contiguous, in T_a. */
 HP_KERNEL(backward)(HP_GLOBAL T_a* grad_query, HP_GLOBAL T* grad_key, HP_GLOBAL T* grad_value, HP_GLOBAL const T* grad,
-                    HP_GLOBAL const T* query, HP_GLOBAL const T* key, HP_GLOBAL const T* value,
-                    HP_GLOBAL const T* mask, HP_GLOBAL const T_a* lse, HP_GLOBAL const T_a* delta, attention_shape g,
-                    attention_gradients s, T_a scale) {
+                    HP_GLOBAL const T* query, HP_GLOBAL const T* key, HP_GLOBAL const T* value, HP_GLOBAL const T* mask,
+                    HP_GLOBAL const T_a* lse, HP_GLOBAL const T_a* delta, attention_shape g, attention_gradients s,
+                    T_a scale) {
   const hp_i64 key_head = hp_group % g.key_heads, batch = hp_group / g.key_heads, share = g.heads / g.key_heads;
   const hp_i64 across = PAD(g.dim), value_across = PAD(g.value_dim);
   T_a kt[MOST * KEYS], vt[MOST * KEYS], k_block[KEYS * MOST], dk[(KEYS + ROWS) * MOST], dv[(KEYS + ROWS) * MOST];
@@ -282,7 +286,8 @@ HP_KERNEL(backward)(HP_GLOBAL T_a* grad_query, HP_GLOBAL T* grad_key, HP_GLOBAL 
     }
     for (hp_i64 r = 0; r < keys; ++r) {
       T* const to_key = grad_key + batch * s.grad_key[0] + key_head * s.grad_key[1] + (at + r) * s.grad_key[2];
-      T* const to_value = grad_value + batch * s.grad_value[0] + key_head * s.grad_value[1] + (at + r) * s.grad_value[2];
+      T* const to_value =
+          grad_value + batch * s.grad_value[0] + key_head * s.grad_value[1] + (at + r) * s.grad_value[2];
       for (hp_i64 j = 0; j < g.dim; ++j) to_key[j] = T_put(dk[r * across + j]);
       for (hp_i64 j = 0; j < g.value_dim; ++j) to_value[j] = T_put(dv[r * value_across + j]);
     }
@@ -300,19 +305,19 @@ HP_KERNEL(backward)(HP_GLOBAL T_a* grad_query, HP_GLOBAL T* grad_key, HP_GLOBAL 
 #else
 #define MASK_AT(b, h, i, j) ((T_a)0)
 #endif
-#define PAIR_WEIGHT(weight, slope, b, h, kh, i, j)                                                    \
-  do {                                                                                                \
-    HP_GLOBAL const T* const q_ = query + (b) * g.query[0] + (h) * g.query[1] + (i) * g.query[2];     \
-    HP_GLOBAL const T* const k_ = key + (b) * g.key[0] + (kh) * g.key[1] + (j) * g.key[2];            \
-    HP_GLOBAL const T* const v_ = value + (b) * g.value[0] + (kh) * g.value[1] + (j) * g.value[2];    \
-    HP_GLOBAL const T* const g_ = grad + (b) * s.grad[0] + (h) * s.grad[1] + (i) * s.grad[2];         \
-    const T_a level_ = lse[((b) * g.heads + (h)) * g.queries + (i)];                                  \
-    T_a score_ = 0, along_ = 0;                                                                       \
-    for (hp_i64 d = 0; d < g.dim; ++d) score_ += T_get(q_[d]) * T_get(k_[d]);                         \
-    for (hp_i64 d = 0; d < g.value_dim; ++d) along_ += T_get(g_[d]) * T_get(v_[d]);                   \
-    score_ = score_ * scale + MASK_AT(b, h, i, j);                                                    \
-    (weight) = level_ == -HP_INFINITY ? (T_a)0 : T_M(exp)(score_ - level_);                           \
-    (slope) = (weight) * (along_ - delta[((b) * g.heads + (h)) * g.queries + (i)]) * scale;           \
+#define PAIR_WEIGHT(weight, slope, b, h, kh, i, j)                                                 \
+  do {                                                                                             \
+    HP_GLOBAL const T* const q_ = query + (b) * g.query[0] + (h) * g.query[1] + (i) * g.query[2];  \
+    HP_GLOBAL const T* const k_ = key + (b) * g.key[0] + (kh) * g.key[1] + (j) * g.key[2];         \
+    HP_GLOBAL const T* const v_ = value + (b) * g.value[0] + (kh) * g.value[1] + (j) * g.value[2]; \
+    HP_GLOBAL const T* const g_ = grad + (b) * s.grad[0] + (h) * s.grad[1] + (i) * s.grad[2];      \
+    const T_a level_ = lse[((b) * g.heads + (h)) * g.queries + (i)];                               \
+    T_a score_ = 0, along_ = 0;                                                                    \
+    for (hp_i64 d = 0; d < g.dim; ++d) score_ += T_get(q_[d]) * T_get(k_[d]);                      \
+    for (hp_i64 d = 0; d < g.value_dim; ++d) along_ += T_get(g_[d]) * T_get(v_[d]);                \
+    score_ = score_ * scale + MASK_AT(b, h, i, j);                                                 \
+    (weight) = level_ == -HP_INFINITY ? (T_a)0 : T_M(exp)(score_ - level_);                        \
+    (slope) = (weight) * (along_ - delta[((b) * g.heads + (h)) * g.queries + (i)]) * scale;        \
   } while (0)
 
 HP_KERNEL(backward_queries)(HP_GLOBAL T_a* grad_query, HP_GLOBAL const T* grad, HP_GLOBAL const T* query,

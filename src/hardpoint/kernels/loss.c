@@ -1,11 +1,11 @@
-/* Losses and their gradients. T: the elements, I: class indices. Sums are gathered group by group: a first kernel leaves
- * one part a group, `finish` adds the parts up. */
+/* Losses and their gradients. T: the elements, I: class indices. Sums are gathered group by group: a first kernel
+ * leaves one part a group, `finish` adds the parts up. */
 #include "vectors.h"
 
 /* ---- from two elements. KIND: 0 squared, 1 smooth L1, 2 Huber, 3 binary cross-entropy. `bend` is where the second and
  * third turn from squares to lines. */
 #define LOSS_ABS(d) ((d) < 0 ? -(d) : (d))
-#define LOSS_LOG(name, x) (T_M(name)(x) < (T_a)-100 ? (T_a)-100 : T_M(name)(x))
+#define LOSS_LOG(name, x) (T_M(name)(x) < (T_a) - 100 ? (T_a) - 100 : T_M(name)(x))
 
 HP_FN T_a loss_of(T_a x, T_a t, T_a bend, int kind) {
   const T_a d = x - t, a = LOSS_ABS(d);
@@ -88,10 +88,10 @@ HP_KERNEL(finish)(HP_GLOBAL T* out, HP_GLOBAL const T_a* parts, hp_i64 count, T_
 #define NLL_CHOSEN(i) ((hp_i64)target[i])
 #define NLL_INSIDE(c) ((c) >= 0 && (c) < classes)
 #define NLL_WEIGHT(c) (!NLL_INSIDE(c) || (c) == ignored ? (T_a)0 : weight ? T_get(weight[c]) : (T_a)1)
-#define NLL_LOSS(i, c, w)                                                                                   \
-  ((c) == ignored      ? (T_a)0                                                                             \
-   : NLL_INSIDE(c)     ? -T_get(self[(i) / places * places * classes + (c) * places + (i) % places]) * (w)  \
-                       : HP_INFINITY - HP_INFINITY)
+#define NLL_LOSS(i, c, w)                                                                              \
+  ((c) == ignored  ? (T_a)0                                                                            \
+   : NLL_INSIDE(c) ? -T_get(self[(i) / places * places * classes + (c) * places + (i) % places]) * (w) \
+                   : HP_INFINITY - HP_INFINITY)
 
 HP_KERNEL(nll)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL const I* target, HP_GLOBAL const T* weight,
                hp_i64 elements, hp_i64 classes, hp_i64 places, hp_i64 ignored) {
@@ -143,9 +143,9 @@ HP_KERNEL(nll_finish)(HP_GLOBAL T* out, HP_GLOBAL T* total_weight, HP_GLOBAL con
 }
 
 /* Rows of `classes` elements. REDUCED: the gradient is one number; MEAN: it is divided by the total weight. */
-HP_KERNEL(nll_backward)(HP_GLOBAL T* out, HP_GLOBAL const T* grad, HP_GLOBAL const I* target,
-                        HP_GLOBAL const T* weight, HP_GLOBAL const T* total_weight, hp_i64 rows, hp_i64 classes,
-                        hp_i64 ignored, hp_i64 per_group) {
+HP_KERNEL(nll_backward)(HP_GLOBAL T* out, HP_GLOBAL const T* grad, HP_GLOBAL const I* target, HP_GLOBAL const T* weight,
+                        HP_GLOBAL const T* total_weight, hp_i64 rows, hp_i64 classes, hp_i64 ignored,
+                        hp_i64 per_group) {
   const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
   const T_a used = MEAN ? T_get(total_weight[0]) : (T_a)1, factor = used == 0 ? (T_a)0 : (T_a)1 / used;
   for (hp_i64 i = hp_group * per_group; i < end; ++i) {

@@ -67,8 +67,7 @@ HP_FN T_a run_centred(HP_GLOBAL const T* g, HP_GLOBAL const T* x, T_a centre, hp
 /* ---- rows. RMS: no mean is taken off. */
 
 HP_KERNEL(rows)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* rstds, HP_GLOBAL const T* in,
-                HP_GLOBAL const W* weight, HP_GLOBAL const W* bias, hp_i64 rows, hp_i64 n, T_a eps,
-                hp_i64 per_group) {
+                HP_GLOBAL const W* weight, HP_GLOBAL const W* bias, hp_i64 rows, hp_i64 n, T_a eps, hp_i64 per_group) {
   SUM_BOX
   const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
   for (hp_i64 row = hp_group * per_group; row < end; ++row) {
@@ -182,17 +181,17 @@ HP_KERNEL(parts)(HP_GLOBAL W* weight, HP_GLOBAL W* bias, HP_GLOBAL const T_a* pa
 /* ---- channels. A group has one channel of `batch` planes of `plane` elements, `stride` apart. */
 
 /* Keeps a channel's statistics, and moves the running ones towards them. */
-#define KEEP_STATISTICS(c, mean, square, invstd, count)                                                    \
-  do {                                                                                                     \
-    means[c] = (mean);                                                                                     \
-    invstds[c] = (invstd);                                                                                 \
-    if (running_mean) {                                                                                    \
-      running_mean[c] = S_put(S_get(running_mean[c]) * ((T_a)1 - momentum) + (mean) * momentum);      \
-    }                                                                                                      \
-    if (running_var) {                                                                                     \
-      const T_a unbiased = (square) / (T_a)((count) - 1);                                                  \
-      running_var[c] = S_put(S_get(running_var[c]) * ((T_a)1 - momentum) + unbiased * momentum);      \
-    }                                                                                                      \
+#define KEEP_STATISTICS(c, mean, square, invstd, count)                                          \
+  do {                                                                                           \
+    means[c] = (mean);                                                                           \
+    invstds[c] = (invstd);                                                                       \
+    if (running_mean) {                                                                          \
+      running_mean[c] = S_put(S_get(running_mean[c]) * ((T_a)1 - momentum) + (mean) * momentum); \
+    }                                                                                            \
+    if (running_var) {                                                                           \
+      const T_a unbiased = (square) / (T_a)((count) - 1);                                        \
+      running_var[c] = S_put(S_get(running_var[c]) * ((T_a)1 - momentum) + unbiased * momentum); \
+    }                                                                                            \
   } while (0)
 
 HP_KERNEL(channels)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* invstds, HP_GLOBAL const T* in,
@@ -473,9 +472,7 @@ HP_KERNEL(groups_backward)(HP_GLOBAL T* out, HP_GLOBAL T_a* sums, HP_GLOBAL cons
       HP_GLOBAL const T* const x = in + k * n + d * plane;
       HP_GLOBAL T* const dx = out + k * n + d * plane;
       HP_VECTORISE
-      HP_FOR_LOCAL(j, plane) {
-        dx[j] = T_put((T_get(g[j]) * w - level - (T_get(x[j]) - mean) * slope) * rstd);
-      }
+      HP_FOR_LOCAL(j, plane) { dx[j] = T_put((T_get(g[j]) * w - level - (T_get(x[j]) - mean) * slope) * rstd); }
     }
   }
 }

@@ -8,6 +8,12 @@
 #define KEPT 4096
 #define COLUMNS 64
 
+#if defined(R_IS_F16) || defined(R_IS_BF16)
+#define R_IS_HALF 1
+#else
+#define R_IS_HALF 0
+#endif
+
 #if HP_LSIZE == 1
 HP_FN T_a largest_of(const T* x, hp_i64 n) {
   T_a buffer[HP_T_IS_HALF ? HP_CHUNK : 1], largest = -HP_INFINITY;
@@ -19,21 +25,37 @@ HP_FN T_a largest_of(const T* x, hp_i64 n) {
 }
 #endif
 
+/* All of them infinite: the difference would be NaN. */
+#define SHIFT(largest) (LOG == 2 && ((largest) == HP_INFINITY || (largest) == -HP_INFINITY) ? (T_a)0 : (largest))
+
 HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, hp_i64 per_group) {
   const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
   for (hp_i64 row = hp_group * per_group; row < end; ++row) {
     HP_GLOBAL const T* const x = in + row * n;
     HP_GLOBAL R* const y = out + row * (LOG == 2 ? 1 : n);
 #if HP_LSIZE == 1
-    T_a kept[KEPT], total = 0;
-    const T_a largest = largest_of(x, n);
-    /* all of them infinite: the difference would be NaN */
-    const T_a shift = LOG == 2 && (largest == HP_INFINITY || largest == -HP_INFINITY) ? 0 : largest;
-    for (hp_i64 at = 0; at < n; at += KEPT) {
-      const hp_i64 part = n - at < KEPT ? n - at : KEPT;
+    T_a kept[KEPT], total = 0, shift;
+    if (n <= KEPT) {
+      /* Whole vectors only: what is added changes neither the maximum nor the sum. */
+      const hp_i64 padded = (n + HP_LANES - 1) & -(hp_i64)HP_LANES;
+      for (hp_i64 j = padded - HP_LANES; j < padded; ++j) kept[j] = -HP_INFINITY;
       HP_VECTORISE
-      for (hp_i64 j = 0; j < part; ++j) kept[j] = T_M(exp)(T_get(x[at + j]) - shift);
-      total += hp_sum(kept, part);
+      for (hp_i64 j = 0; j < n; ++j) kept[j] = T_get(x[j]);
+      const T_a largest = hp_max(kept, padded, -HP_INFINITY);
+      shift = SHIFT(largest);
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < padded; ++j) kept[j] = T_M(exp)(kept[j] - shift);
+      total = hp_sum(kept, padded);
+    } else {
+      const T_a largest = largest_of(x, n);
+      shift = SHIFT(largest);
+      for (hp_i64 at = 0; at < n; at += KEPT) {
+        const hp_i64 part = n - at < KEPT ? n - at : KEPT;
+        T_a* const to = LOG == 0 && !R_IS_HALF ? (T_a*)(y + at) : kept;
+        HP_VECTORISE
+        for (hp_i64 j = 0; j < part; ++j) to[j] = T_M(exp)(T_get(x[at + j]) - shift);
+        total += hp_sum(to, part);
+      }
     }
     const T_a inverse = (T_a)1 / total, lse = T_M(log)(total);
     if (LOG == 2) {
@@ -46,7 +68,9 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, 
       for (hp_i64 j = 0; j < n; ++j) y[j] = R_put(kept[j] * inverse);
     } else {
       HP_VECTORISE
-      for (hp_i64 j = 0; j < n; ++j) y[j] = R_put(T_M(exp)(T_get(x[j]) - shift) * inverse);
+      for (hp_i64 j = 0; j < n; ++j) {
+        y[j] = R_put((R_IS_HALF ? T_M(exp)(T_get(x[j]) - shift) : (T_a)R_get(y[j])) * inverse);
+      }
     }
 #else
     HP_LOCAL T_a box[HP_LSIZE];
@@ -56,7 +80,7 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, 
       largest = v > largest ? v : largest;
     }
     HP_GROUP_MAX(box, largest);
-    const T_a shift = LOG == 2 && (largest == HP_INFINITY || largest == -HP_INFINITY) ? 0 : largest;
+    const T_a shift = SHIFT(largest);
     HP_FOR_LOCAL(j, n) total += T_M(exp)(T_get(x[j]) - shift);
     HP_GROUP_SUM(box, total);
     const T_a inverse = (T_a)1 / total, lse = T_M(log)(total);
@@ -72,14 +96,9 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, 
   }
 }
 
-/* A group has one block of columns of one outer index. */
-HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 n, hp_i64 inner, hp_i64 blocks) {
-  const hp_i64 column = hp_group % blocks * COLUMNS;
-  const hp_i64 width = inner - column < COLUMNS ? inner - column : COLUMNS;
-  const hp_i64 first = hp_group / blocks * n * inner + column;
-  HP_GLOBAL const T* const x = in + first;
-  HP_GLOBAL R* const y = out + first;
 #if HP_LSIZE == 1
+/* A block of columns; its width is mostly a constant. */
+HP_FN void columns_of(R* y, const T* x, hp_i64 n, hp_i64 inner, hp_i64 width) {
   T_a largest[COLUMNS], total[COLUMNS];
   for (hp_i64 j = 0; j < width; ++j) {
     largest[j] = -HP_INFINITY;
@@ -94,15 +113,39 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 n, hp_i64 inn
   }
   for (hp_i64 i = 0; i < n; ++i) {
     HP_VECTORISE
-    for (hp_i64 j = 0; j < width; ++j) total[j] += T_M(exp)(T_get(x[i * inner + j]) - largest[j]);
+    for (hp_i64 j = 0; j < width; ++j) {
+      const T_a e = T_M(exp)(T_get(x[i * inner + j]) - largest[j]);
+      if (LOG == 0 && !R_IS_HALF) y[i * inner + j] = R_put(e);
+      total[j] += e;
+    }
   }
   for (hp_i64 j = 0; j < width; ++j) total[j] = LOG ? T_M(log)(total[j]) : (T_a)1 / total[j];
   for (hp_i64 i = 0; i < n; ++i) {
     HP_VECTORISE
     for (hp_i64 j = 0; j < width; ++j) {
-      const T_a v = T_get(x[i * inner + j]) - largest[j];
-      y[i * inner + j] = R_put(LOG ? v - total[j] : T_M(exp)(v) * total[j]);
+      if (LOG == 0 && !R_IS_HALF) {
+        y[i * inner + j] = R_put(R_get(y[i * inner + j]) * total[j]);
+      } else {
+        const T_a v = T_get(x[i * inner + j]) - largest[j];
+        y[i * inner + j] = R_put(LOG ? v - total[j] : T_M(exp)(v) * total[j]);
+      }
     }
+  }
+}
+#endif
+
+/* A group has one block of columns of one outer index. */
+HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 n, hp_i64 inner, hp_i64 blocks) {
+  const hp_i64 column = hp_group % blocks * COLUMNS;
+  const hp_i64 width = inner - column < COLUMNS ? inner - column : COLUMNS;
+  const hp_i64 first = hp_group / blocks * n * inner + column;
+  HP_GLOBAL const T* const x = in + first;
+  HP_GLOBAL R* const y = out + first;
+#if HP_LSIZE == 1
+  if (width == COLUMNS) {
+    columns_of(y, x, n, inner, COLUMNS);
+  } else {
+    columns_of(y, x, n, inner, width);
   }
 #else
   HP_FOR_LOCAL(j, width) {
@@ -135,6 +178,11 @@ HP_KERNEL(rows_backward)(HP_GLOBAL R* out, HP_GLOBAL const T* grad, HP_GLOBAL co
       const hp_i64 part = n - at < HP_CHUNK ? n - at : HP_CHUNK;
       total += LOG ? hp_sum(hp_widen(g + at, a, part), part)
                    : hp_sum_products(hp_widen(g + at, a, part), hp_widen(y + at, b, part), part);
+    }
+    if (HP_T_IS_HALF && !LOG && n <= HP_CHUNK) { /* still there, widened */
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < n; ++j) dx[j] = R_put((a[j] - total) * b[j]);
+      continue;
     }
 #else
     HP_LOCAL T_a box[HP_LSIZE];

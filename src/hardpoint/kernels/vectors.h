@@ -39,18 +39,18 @@ HP_FN const T_a* hp_widen(const T* from, T_a* buffer, hp_i64 n) {
 #define HP_AT(p, i) (*(const hp_vector*)((p) + (i)))
 
 /* The body of a sum of TERM over 0 .. n-1: VECTOR is the same for lanes from i on. */
-#define HP_SUM_BODY(n, VECTOR, TERM)                           \
-  hp_vector a = {0}, b = {0}, c = {0}, d = {0};                \
-  hp_i64 i = 0;                                                \
-  for (; i + 4 * HP_LANES <= (n); i += HP_LANES) {             \
-    a += VECTOR, i += HP_LANES;                                \
-    b += VECTOR, i += HP_LANES;                                \
-    c += VECTOR, i += HP_LANES;                                \
-    d += VECTOR;                                               \
-  }                                                            \
-  for (; i + HP_LANES <= (n); i += HP_LANES) a += VECTOR;      \
-  T_a total = hp_fold_sum((a + b) + (c + d));                  \
-  for (; i < (n); ++i) total += TERM;                          \
+#define HP_SUM_BODY(n, VECTOR, TERM)                      \
+  hp_vector a = {0}, b = {0}, c = {0}, d = {0};           \
+  hp_i64 i = 0;                                           \
+  for (; i + 4 * HP_LANES <= (n); i += HP_LANES) {        \
+    a += VECTOR, i += HP_LANES;                           \
+    b += VECTOR, i += HP_LANES;                           \
+    c += VECTOR, i += HP_LANES;                           \
+    d += VECTOR;                                          \
+  }                                                       \
+  for (; i + HP_LANES <= (n); i += HP_LANES) a += VECTOR; \
+  T_a total = hp_fold_sum((a + b) + (c + d));             \
+  for (; i < (n); ++i) total += TERM;                     \
   return total
 
 HP_FN T_a hp_sum(const T_a* p, hp_i64 n) { HP_SUM_BODY(n, HP_AT(p, i), p[i]); }
@@ -87,7 +87,13 @@ HP_FN T_a hp_max(const T_a* p, hp_i64 n, T_a largest) {
     b = hp_larger(y, b);
   }
   a = hp_larger(b, a);
-  for (int k = 0; k < HP_LANES; ++k) largest = a[k] > largest ? a[k] : largest;
+  for (; i + HP_LANES <= n; i += HP_LANES) a = hp_larger(HP_AT(p, i), a);
+  T_a part[64 / sizeof(T_a)];
+  for (int k = 0; k < HP_LANES; ++k) part[k] = a[k];
+  for (int width = HP_LANES / 2; width > 0; width /= 2) {
+    for (int k = 0; k < width; ++k) part[k] = part[k + width] > part[k] ? part[k + width] : part[k];
+  }
+  largest = part[0];
   for (; i < n; ++i) largest = p[i] > largest ? p[i] : largest;
   return largest;
 }
@@ -95,21 +101,21 @@ HP_FN T_a hp_max(const T_a* p, hp_i64 n, T_a largest) {
 
 /* The parts of all work-items together, in every one of them. `box` is an HP_LOCAL array of HP_LSIZE; `value` is both
  * the work-item's part and the result. */
-#define HP_GROUP_COMBINE(box, value, COMBINED)            \
-  do {                                                    \
-    (box)[hp_lid] = (value);                              \
-    hp_barrier();                                         \
-    for (int step = 512; step > 0; step /= 2) {           \
-      if (step >= HP_LSIZE) continue;                     \
-      if (hp_lid < step && hp_lid + step < HP_LSIZE) {    \
-        const T_a x = (box)[hp_lid];                      \
-        const T_a y = (box)[hp_lid + step];               \
-        (box)[hp_lid] = (COMBINED);                       \
-      }                                                   \
-      hp_barrier();                                       \
-    }                                                     \
-    (value) = (box)[0];                                   \
-    hp_barrier();                                         \
+#define HP_GROUP_COMBINE(box, value, COMBINED)         \
+  do {                                                 \
+    (box)[hp_lid] = (value);                           \
+    hp_barrier();                                      \
+    for (int step = 512; step > 0; step /= 2) {        \
+      if (step >= HP_LSIZE) continue;                  \
+      if (hp_lid < step && hp_lid + step < HP_LSIZE) { \
+        const T_a x = (box)[hp_lid];                   \
+        const T_a y = (box)[hp_lid + step];            \
+        (box)[hp_lid] = (COMBINED);                    \
+      }                                                \
+      hp_barrier();                                    \
+    }                                                  \
+    (value) = (box)[0];                                \
+    hp_barrier();                                      \
   } while (0)
 #define HP_GROUP_SUM(box, value) HP_GROUP_COMBINE(box, value, x + y)
 #define HP_GROUP_MAX(box, value) HP_GROUP_COMBINE(box, value, y > x ? y : x)

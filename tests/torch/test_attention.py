@@ -1,0 +1,130 @@
+"""Scaled dot-product attention: against the CPU's matrix products in float64, with gradients, without S^2 memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import samples
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import hardpoint
+
+FUSED = "aten::_scaled_dot_product_fused_attention_overrideable"
+
+
+@pytest.mark.slow
+def test_samples() -> None:
+    (entry,) = samples.entries("nn.functional.scaled_dot_product_attention")
+    samples.compare(entry, ["attention"], limit=40, skip="dropout_p", rtol=1e-4, atol=1e-5)
+
+
+def check(q: Any, k: Any, v: Any, mask: Any = None, fused: bool = True, **options: Any) -> None:
+    dtype = q.dtype
+    close = {torch.float64: (1e-7, 1e-7), torch.float32: (1e-4, 2e-5)}.get(dtype, (2e-2, 2e-2))
+    right = [t.detach().double().requires_grad_() for t in (q, k, v)]
+    exact = None if mask is None else mask.double() if mask.is_floating_point() else mask
+    with sdpa_kernel(SDPBackend.MATH):
+        expected = F.scaled_dot_product_attention(*right, exact, **options)
+    ours = [t.detach().to("sim").requires_grad_() for t in (q, k, v)]
+    hardpoint.reset_counters()
+    actual = F.scaled_dot_product_attention(*ours, None if mask is None else mask.to("sim"), **options)
+    assert (FUSED in hardpoint.counters()) is fused
+    assert actual.dtype is dtype and actual.shape == expected.shape
+    torch.testing.assert_close(actual.cpu(), expected.to(dtype), rtol=close[0], atol=close[1])
+    seed = torch.randn(expected.shape, dtype=dtype)
+    a = torch.autograd.grad(actual, ours, seed.to("sim"))
+    b = torch.autograd.grad(expected, right, seed.double())
+    for mine, wanted in zip(a, b, strict=True):
+        torch.testing.assert_close(mine.cpu(), wanted.to(dtype), rtol=4 * close[0], atol=4 * close[1])
+    assert not samples.on_the_cpu(["attention"])
+
+
+def inputs(dtype: torch.dtype, batch: int, heads: int, key_heads: int, queries: int, keys: int, dim: int, values: int):
+    return (
+        torch.randn(batch, heads, queries, dim).to(dtype),
+        torch.randn(batch, key_heads, keys, dim).to(dtype),
+        torch.randn(batch, key_heads, keys, values).to(dtype),
+    )
+
+
+SHAPES = [(1, 1, 1, 1, 1, 1, 1), (2, 3, 3, 5, 7, 8, 8), (1, 2, 2, 200, 130, 64, 64), (2, 4, 2, 70, 65, 33, 20)]
+WIDE = [(1, 2, 1, 17, 300, 256, 16), (1, 1, 1, 64, 64, 80, 256)]
+
+
+@pytest.mark.parametrize("dtype", samples.FLOATS, ids=str)
+@pytest.mark.parametrize("shape", [*SHAPES, *WIDE], ids=str)
+def test_shapes(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    q, k, v = inputs(dtype, *shape)
+    for causal in (False, True):
+        check(q, k, v, is_causal=causal, enable_gqa=shape[1] != shape[2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_masks(dtype: torch.dtype) -> None:
+    q, k, v = inputs(dtype, 2, 4, 4, 50, 70, 16, 16)
+    masks = [
+        torch.randn(50, 70).to(dtype),
+        torch.randn(2, 4, 50, 70).to(dtype),
+        torch.randn(2, 1, 1, 70).to(dtype),
+        torch.randn(4, 50, 1).to(dtype).expand(4, 50, 70),
+        torch.randn(70, 50).to(dtype).t(),
+        torch.rand(50, 70) < 0.6,
+        torch.rand(2, 1, 50, 70) < 0.6,
+    ]
+    masks[5][7] = False  # a query that sees nothing
+    for mask in masks:
+        check(q, k, v, mask, scale=0.4)
+
+
+def test_layouts() -> None:
+    packed = torch.randn(2, 30, 3, 4, 16)
+    q, k, v = (packed[:, :, i].transpose(1, 2) for i in range(3))
+    check(q, k, v, is_causal=True)
+    check(q.transpose(2, 3).contiguous().transpose(2, 3), k, v)
+    check(q[:, :, ::2], k[:, :, 1:], v[:, :, 1:])
+    check(q[:, :1].expand(2, 4, 30, 16), k, v)
+
+
+def test_what_goes_another_way() -> None:
+    q, k, v = inputs(torch.float32, 1, 2, 2, 9, 9, 8, 8)
+    check(q[0], k[0], v[0], fused=False)
+    wide = inputs(torch.float32, 1, 1, 1, 5, 5, 300, 8)
+    check(*wide, fused=False)
+    mask = torch.randn(9, 9, device="sim", requires_grad=True)
+    F.scaled_dot_product_attention(q.to("sim"), k.to("sim"), v.to("sim"), mask).sum().backward()
+    assert mask.grad is not None
+    torch.manual_seed(3)
+    out = F.scaled_dot_product_attention(q.to("sim"), k.to("sim"), torch.ones_like(v).to("sim"), dropout_p=0.5)
+    assert 0.5 < out.mean().item() < 1.5 and out.std().item() > 0.1
+
+
+def test_memory_stays_small() -> None:
+    length = 4096
+    q, k, v = (torch.randn(1, 1, length, 16, device="sim") for _ in range(3))
+    F.scaled_dot_product_attention(q, k, v)
+    torch.sim.synchronize()
+    before = torch.sim.memory_allocated()
+    torch.sim.reset_peak_memory_stats()
+    F.scaled_dot_product_attention(q, k, v)
+    torch.sim.synchronize()
+    assert torch.sim.max_memory_allocated() - before < length * length
+
+
+def test_modules() -> None:
+    layer = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+    twin = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+    twin.load_state_dict(layer.state_dict())
+    twin.to("sim")
+    x = torch.randn(3, 20, 32)
+    right, _ = layer(x, x, x, need_weights=False)
+    hardpoint.reset_counters()
+    ours, _ = twin(*[x.to("sim")] * 3, need_weights=False)
+    torch.testing.assert_close(ours.cpu(), right, rtol=1e-4, atol=1e-5)
+    assert FUSED in hardpoint.counters()
+    right.sum().backward()
+    ours.sum().backward()
+    for a, b in zip(twin.parameters(), layer.parameters(), strict=True):
+        torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
