@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from index_tiers import served_by_cpu
 from torch.testing._internal.common_methods_invocations import op_db
 
 import hardpoint
-from hardpoint import ops
 
-FAMILIES = ("indexing", "scatter", "selection", "embedding_bag")
-#: No call of these may reach the CPU. In-place and out= overloads of structured operators follow from the others.
-TABLE = {f"aten::{overload}" for family in FAMILIES for op in ops.family_ops(family) for overload in op.aten}
 NAMES = (
     *("gather", "index_select", "take", "take_along_dim", "__getitem__", "nn.functional.embedding"),
     *("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "index_reduce", "index_put"),
@@ -62,10 +59,6 @@ def samples(entry: Any, dtype: torch.dtype, grad: bool) -> list[Any]:
     return list(entry.sample_inputs("cpu", dtype, requires_grad=grad))[:SAMPLES]
 
 
-def on_cpu() -> list[str]:
-    return [name for name, tiers in hardpoint.counters().items() if "cpu" in tiers and name in TABLE]
-
-
 def close(actual: Any, expected: Any, dtype: torch.dtype) -> None:
     if isinstance(expected, (tuple, list)):
         assert len(actual) == len(expected)
@@ -94,7 +87,7 @@ def test_against_the_cpu(entry: Any) -> None:
             hardpoint.reset_counters()
             actual = entry(given[0], *given[1], **given[2])
             if not ON_THE_CPU.get(entry.name, lambda *_: False)(sample, dtype):
-                assert not on_cpu(), f"{dtype} {sample}"
+                assert not served_by_cpu(), f"{dtype} {sample}"
             close(actual, expected, dtype)
             ran += 1
     assert ran > 0
@@ -119,5 +112,5 @@ def test_gradients_against_the_cpu(entry: Any) -> None:
             if right.is_sparse:
                 continue
             if not ON_THE_CPU.get(entry.name, lambda *_: False)(sample, dtype):
-                assert not on_cpu(), f"{dtype} {sample}"
+                assert not served_by_cpu(), f"{dtype} {sample}"
             close(ours, right, dtype)

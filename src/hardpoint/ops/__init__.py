@@ -79,7 +79,10 @@ class Op:
 
 
 #: The modules of this package that hold tables.
-FAMILIES = ("pointwise", "activation", "special", "reduction", "matmul", "creation", "indexing", "scatter", "selection", "embedding_bag")
+FAMILIES = (
+    *("pointwise", "activation", "special", "reduction", "matmul", "creation"),
+    *("indexing", "scatter", "selection", "embedding_bag"),
+)
 
 
 def family_ops(family: str) -> tuple[Op, ...]:
