@@ -25,11 +25,9 @@ ENTRIES = [
     for entry in op_db
     if entry.name in NAMES
 ]
-DTYPES = (
-    *(torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.complex128),
-    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
-)
-SAMPLES = 24
+#: One of each kind; the families' own tests have them all.
+DTYPES = (torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.bool)
+SAMPLES = 10
 #: What portable kernels do not do yet: products and extrema of complex numbers, `unique` of them and along a dimension.
 ON_THE_CPU: dict[str, Any] = {
     "unique": lambda sample, dtype: dtype.is_complex or sample.kwargs.get("dim") is not None,
@@ -96,7 +94,7 @@ def test_against_the_cpu(entry: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.values[0].supports_autograd])
 def test_gradients_against_the_cpu(entry: Any) -> None:
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+    for dtype in (torch.float32, torch.bfloat16):
         for sample in samples(entry, dtype, grad=True):
             if not isinstance(sample.input, torch.Tensor) or not sample.input.requires_grad:
                 continue
