@@ -2,7 +2,6 @@
 
 #include <ATen/ops/_embedding_bag_dense_backward.h>
 #include <ATen/ops/add.h>
-#include <ATen/ops/clamp.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/eq.h>
@@ -73,7 +72,8 @@ std::optional<Tensor> embedding_bag_backward(const Overload& overload, const Ten
     const Tensor filled = at::gt(bag_size, 0).unsqueeze(1);
     out = at::zeros({num_weights, grad.size(1)}, grad.options());
     if (num_weights > 0) {
-      out.scatter_add_(0, at::clamp(maximum_indices.to(at::kLong), 0), at::where(filled, grad, zero_like(grad)));
+      const Tensor rows = at::where(filled, maximum_indices, zero_like(maximum_indices));
+      out.scatter_add_(0, rows.to(at::kLong), at::where(filled, grad, zero_like(grad)));
     }
   } else {
     Tensor spread = at::index_select(grad, 0, offset2bag);

@@ -66,18 +66,14 @@ HP_KERNEL(read)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL const I* in
     }
 #else
     const hp_i64 n_step = UNIT ? 1 : g.index[0];
-    int outside = 0;
-    HP_VECTORISE
     for (hp_i64 j = 0; j < run; ++j) {
       const hp_i64 given = (hp_i64)n[j * n_step], at = given + (given < 0 ? wrap : 0);
-      const int inside = HP_INSIDE(at, limit);
-      const T value = p[j * p_step + (inside ? at : 0) * step];
-      outside |= !inside;
-      q[j * q_step] = inside ? value : (T)0;
-    }
-    for (hp_i64 j = 0; outside && j < run; ++j) {
-      const hp_i64 given = (hp_i64)n[j * n_step];
-      if (!HP_INSIDE(given + (given < 0 ? wrap : 0), limit)) HP_FAULT(given, limit);
+      if (HP_INSIDE(at, limit)) {
+        q[j * q_step] = p[j * p_step + at * step];
+      } else {
+        q[j * q_step] = (T)0;
+        HP_FAULT(given, limit);
+      }
     }
 #endif
     begin += run;
