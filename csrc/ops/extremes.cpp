@@ -7,9 +7,9 @@ namespace {
 
 bool extreme(const Service& service, Device& device, const View& values, const View& places, const View& self,
              int64_t dim, bool keepdim, bool largest) {
-  static TemplateKernels rows("extremes:rows", {"T", "A"}, {"DIMS_R", "DIMS_K", "INNER", "LARGEST", "VALUES"});
-  static TemplateKernels columns("extremes:columns", {"T", "A"}, {"DIMS_R", "DIMS_K", "INNER", "LARGEST", "VALUES"});
-  static TemplateKernels merge("extremes:merge", {"T", "A"}, {"DIMS_R", "DIMS_K", "INNER", "LARGEST", "VALUES"});
+  static TemplateKernels rows("extremes:rows", {"T", "A"}, {"INNER", "LARGEST", "VALUES"});
+  static TemplateKernels columns("extremes:columns", {"T", "A"}, {"INNER", "LARGEST", "VALUES"});
+  static TemplateKernels merge("extremes:merge", {"T", "A"}, {"INNER", "LARGEST", "VALUES"});
   if (!service.has_compiler || !self.defined() || is_complex(self.dtype)) return false;
   PortableScope scope(service);
   ReducePlan plan;
@@ -20,14 +20,13 @@ bool extreme(const Service& service, Device& device, const View& values, const V
   const bool low = self.dtype == DType::kF16 || self.dtype == DType::kBF16;
   const DType type = low ? DType::kF32 : self.dtype == DType::kBool ? DType::kU8 : self.dtype;
   const bool wanted = values.defined(), last = g.parts == 1;
-  TemplateCall call(plan.columns ? columns : rows, device, {self.dtype, type},
-                    {plan.reduced, plan.kept, plan.inner, largest, wanted});
+  TemplateCall call(plan.columns ? columns : rows, device, {self.dtype, type}, {plan.inner, largest, wanted});
   if (!call.available()) return false;
   const Scratch partial(device, last ? 0 : g.outputs * g.parts * info(DType::kI64).bytes);
   call.pointer(wanted ? values.data : self.data).pointer(last ? places.data : partial.get()).arg(self).integer(last);
   plan.launch(call, service.op);
   if (last) return scope.done();
-  TemplateCall next(merge, device, {self.dtype, type}, {plan.reduced, plan.kept, plan.inner, largest, wanted});
+  TemplateCall next(merge, device, {self.dtype, type}, {plan.inner, largest, wanted});
   if (!next.available()) return false;
   next.pointer(wanted ? values.data : self.data).arg(places).arg(self).pointer(partial.get());
   next.integer(g.parts).integer(plan.output_step()).integer(plan.part_step()).value(g);

@@ -9,9 +9,9 @@ namespace {
 
 bool moments(const Service& service, Device& device, const View& out, const View& mean, const View& self, uint64_t dims,
              double correction, bool keepdim, bool root) {
-  static TemplateKernels rows("moments:rows", {"T", "A", "R"}, {"DIMS_R", "DIMS_K", "INNER", "SQRT", "MEAN"});
-  static TemplateKernels columns("moments:columns", {"T", "A", "R"}, {"DIMS_R", "DIMS_K", "INNER", "SQRT", "MEAN"});
-  static TemplateKernels merge("moments:merge", {"T", "A", "R"}, {"DIMS_R", "DIMS_K", "INNER", "SQRT", "MEAN"});
+  static TemplateKernels rows("moments:rows", {"T", "A", "R"}, {"INNER", "SQRT", "MEAN"});
+  static TemplateKernels columns("moments:columns", {"T", "A", "R"}, {"INNER", "SQRT", "MEAN"});
+  static TemplateKernels merge("moments:merge", {"T", "A", "R"}, {"INNER", "SQRT", "MEAN"});
   if (!service.has_compiler || !is_float(self.dtype) || !is_float(out.dtype)) return false;
   PortableScope scope(service);
   ReducePlan plan;
@@ -21,8 +21,7 @@ bool moments(const Service& service, Device& device, const View& out, const View
   plan.set_number(std::max(0.0, static_cast<double>(g.count) - correction));
   const DType type = accumulator(self.dtype);
   const bool both = mean.defined(), last = g.parts == 1;
-  TemplateCall call(plan.columns ? columns : rows, device, {self.dtype, type, out.dtype},
-                    {plan.reduced, plan.kept, plan.inner, root, both});
+  TemplateCall call(plan.columns ? columns : rows, device, {self.dtype, type, out.dtype}, {plan.inner, root, both});
   if (!call.available()) return false;
   const int64_t bytes = last ? 0 : g.outputs * g.parts * info(type).bytes;
   const Scratch means(device, bytes), sums(device, bytes);
@@ -31,7 +30,7 @@ bool moments(const Service& service, Device& device, const View& out, const View
   call.pointer(last ? out.data : means.get()).pointer(last ? out.data : sums.get()).arg(self).integer(last);
   plan.launch(call, service.op);
   if (last) return scope.done();
-  TemplateCall next(merge, device, {self.dtype, type, out.dtype}, {plan.reduced, plan.kept, plan.inner, root, both});
+  TemplateCall next(merge, device, {self.dtype, type, out.dtype}, {plan.inner, root, both});
   if (!next.available()) return false;
   next.arg(out).pointer(centre).pointer(means.get()).pointer(sums.get());
   next.integer(plan.output_step()).integer(plan.part_step()).value(g);

@@ -77,8 +77,8 @@ bool plan_reduction(Device& device, const View& out, const View& self, uint64_t 
     g.kept_stride[d] = kept[d].in;
     g.out_stride[d] = kept[d].out;
   }
-  plan.reduced = num_reduced;
-  plan.kept = num_kept;
+  g.reduced_dims = num_reduced;
+  g.kept_dims = num_kept;
   if (num_kept > 0) {
     const bool outputs_side_by_side = g.count <= 1 || kept[0].in < reduced[0].in;
     // A few elements side by side fill no vector: there the other way is better, even with strides.
@@ -107,13 +107,13 @@ void ReducePlan::set_number(double value) {
 ReducePlan ReducePlan::merge() const {
   ReducePlan next = *this;
   ReduceGeometry& g = next.geometry;
-  next.reduced = 1;
+  g.reduced_dims = 1;
   next.inner = true;
   g.count = g.part = g.reduced_size[0] = geometry.parts;
   g.reduced_stride[0] = part_step();
   g.parts = 1;
   int64_t step = output_step();
-  for (int d = 0; d < kept; ++d) {
+  for (int d = 0; d < g.kept_dims; ++d) {
     g.kept_stride[d] = step;
     step *= g.kept_size[d];
   }

@@ -12,13 +12,13 @@ struct ReduceGeometry {
   int64_t parts = 1, part = 1;
   int64_t total = 1;
   int64_t number_f32 = 0, number_f64 = 0;
+  int64_t reduced_dims = 0, kept_dims = 0;
   int64_t reduced_size[kMaxDimensions], reduced_stride[kMaxDimensions];
   int64_t kept_size[kMaxDimensions], kept_stride[kMaxDimensions], out_stride[kMaxDimensions];
 };
 
 struct ReducePlan {
   ReduceGeometry geometry;
-  int reduced = 0, kept = 0;
   bool columns = false;  // neighbouring outputs share a vector, not the elements of one output
   bool inner = false;    // what shares a vector lies side by side in memory
 

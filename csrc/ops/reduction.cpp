@@ -15,8 +15,8 @@ class Rule {
   explicit Rule(const std::string& name)
       : rows_name_("reduction:rows@" + name),
         columns_name_("reduction:columns@" + name),
-        rows_(rows_name_.c_str(), {"T", "A", "R"}, {"DIMS_R", "DIMS_K", "INNER", "FIRST", "LAST"}),
-        columns_(columns_name_.c_str(), {"T", "A", "R"}, {"DIMS_R", "DIMS_K", "INNER", "FIRST", "LAST"}) {}
+        rows_(rows_name_.c_str(), {"T", "A", "R"}, {"INNER", "FIRST", "LAST"}),
+        columns_(columns_name_.c_str(), {"T", "A", "R"}, {"INNER", "FIRST", "LAST"}) {}
 
   // Gathers in `type`; the number is the rule's `p`.
   bool reduce(const Service& service, Device& device, const View& out, const View& self, DType type, uint64_t dims,
@@ -37,8 +37,7 @@ class Rule {
   static bool computable(DType dtype) { return dtype != DType::kNone && !is_complex(dtype); }
   bool stage(const Service& service, Device& device, const ReducePlan& plan, void* to, DType to_type, const void* from,
              DType from_type, DType type, bool first, bool last) {
-    TemplateCall call(plan.columns ? columns_ : rows_, device, {from_type, type, to_type},
-                      {plan.reduced, plan.kept, plan.inner, first, last});
+    TemplateCall call(plan.columns ? columns_ : rows_, device, {from_type, type, to_type}, {plan.inner, first, last});
     if (!call.available()) return false;
     call.pointer(to).pointer(from);
     plan.launch(call, service.op);

@@ -1,12 +1,12 @@
 /* What reductions share. T: elements in memory, A: the type to gather in, COMBINE: one more element `x` taken into
- * `acc`, INITIAL: what to start with, MAP: what is gathered of an element `x`. DIMS_R and DIMS_K: dimensions that are
- * reduced and kept, fastest first. INNER: 1 if elements lie side by side along the first reduced (rows) or kept
- * (columns) dimension. */
+ * `acc`, INITIAL: what to start with, MAP: what is gathered of an element `x`. INNER: 1 if elements lie side by side
+ * along the first reduced (rows) or kept (columns) dimension. */
 typedef struct {
-  hp_i64 outputs, count;         /* output elements, and input elements of each */
-  hp_i64 parts, part;            /* parts that `count` is split into, and elements of each */
-  hp_i64 total;                  /* input elements of each output over all stages */
-  hp_i64 number_f32, number_f64; /* bits of a number for the rule */
+  hp_i64 outputs, count;          /* output elements, and input elements of each */
+  hp_i64 parts, part;             /* parts that `count` is split into, and elements of each */
+  hp_i64 total;                   /* input elements of each output over all stages */
+  hp_i64 number_f32, number_f64;  /* bits of a number for the rule */
+  hp_i64 reduced_dims, kept_dims; /* fastest first */
   hp_i64 reduced_size[8], reduced_stride[8];
   hp_i64 kept_size[8], kept_stride[8], out_stride[8];
 } reduce_geometry;
@@ -50,7 +50,7 @@ HP_FN A reduce_load(T stored, A p) {
 /* Where an output element is in memory, and where its input begins. */
 HP_FN hp_i64 reduce_input(reduce_geometry g, hp_i64 output) {
   hp_i64 place = 0;
-  for (int d = 0; d < DIMS_K; ++d) {
+  for (int d = 0; d < g.kept_dims; ++d) {
     place += output % g.kept_size[d] * g.kept_stride[d];
     output /= g.kept_size[d];
   }
@@ -58,7 +58,7 @@ HP_FN hp_i64 reduce_input(reduce_geometry g, hp_i64 output) {
 }
 HP_FN hp_i64 reduce_output(reduce_geometry g, hp_i64 output) {
   hp_i64 place = 0;
-  for (int d = 0; d < DIMS_K; ++d) {
+  for (int d = 0; d < g.kept_dims; ++d) {
     place += output % g.kept_size[d] * g.out_stride[d];
     output /= g.kept_size[d];
   }
@@ -66,7 +66,7 @@ HP_FN hp_i64 reduce_output(reduce_geometry g, hp_i64 output) {
 }
 HP_FN hp_i64 reduce_element(reduce_geometry g, hp_i64 element) {
   hp_i64 place = 0;
-  for (int d = 0; d < DIMS_R; ++d) {
+  for (int d = 0; d < g.reduced_dims; ++d) {
     place += element % g.reduced_size[d] * g.reduced_stride[d];
     element /= g.reduced_size[d];
   }
@@ -140,41 +140,41 @@ HP_FN A reduce_block(const A* x, hp_i64 n) {
 #else
 #define REDUCE_DIRECT 0
 #endif
-#define REDUCE_RUNS(base, begin, end, number, block, PROCESS)                      \
-  do {                                                                             \
-    A buffer[REDUCE_BUFFER];                                                       \
-    hp_i64 index[DIMS_R], rest = (begin), left = (end) - (begin), filled = 0;      \
-    for (int d = 0; d < DIMS_R; ++d) {                                             \
-      index[d] = rest % g.reduced_size[d];                                         \
-      rest /= g.reduced_size[d];                                                   \
-    }                                                                              \
-    while (left > 0) {                                                             \
-      const T* q = (base);                                                         \
-      for (int d = 0; d < DIMS_R; ++d) q += index[d] * g.reduced_stride[d];        \
-      hp_i64 run = g.reduced_size[0] - index[0];                                   \
-      run = run < left ? run : left;                                               \
-      if (REDUCE_DIRECT && run >= 128) {                                           \
-        run = run < (block) ? run : (block);                                       \
-        PROCESS((const A*)q, run);                                                 \
-      } else {                                                                     \
-        run = run < REDUCE_BUFFER - filled ? run : REDUCE_BUFFER - filled;         \
-        const hp_i64 step = INNER ? 1 : g.reduced_stride[0];                       \
-        A* const to = buffer + filled;                                             \
-        HP_VECTORISE                                                               \
-        for (hp_i64 j = 0; j < run; ++j) to[j] = reduce_load(q[j * step], number); \
-        filled += run;                                                             \
-        if (filled == REDUCE_BUFFER) {                                             \
-          PROCESS(buffer, REDUCE_BUFFER);                                          \
-          filled = 0;                                                              \
-        }                                                                          \
-      }                                                                            \
-      left -= run;                                                                 \
-      index[0] += run;                                                             \
-      for (int d = 0; d + 1 < DIMS_R && index[d] == g.reduced_size[d]; ++d) {      \
-        index[d] = 0;                                                              \
-        ++index[d + 1];                                                            \
-      }                                                                            \
-    }                                                                              \
-    if (filled > 0) PROCESS(buffer, filled);                                       \
+#define REDUCE_RUNS(base, begin, end, number, block, PROCESS)                         \
+  do {                                                                                \
+    A buffer[REDUCE_BUFFER];                                                          \
+    hp_i64 index[8], rest = (begin), left = (end) - (begin), filled = 0;              \
+    for (int d = 0; d < g.reduced_dims; ++d) {                                        \
+      index[d] = rest % g.reduced_size[d];                                            \
+      rest /= g.reduced_size[d];                                                      \
+    }                                                                                 \
+    while (left > 0) {                                                                \
+      const T* q = (base);                                                            \
+      for (int d = 0; d < g.reduced_dims; ++d) q += index[d] * g.reduced_stride[d];   \
+      hp_i64 run = g.reduced_size[0] - index[0];                                      \
+      run = run < left ? run : left;                                                  \
+      if (REDUCE_DIRECT && run >= 128) {                                              \
+        run = run < (block) ? run : (block);                                          \
+        PROCESS((const A*)q, run);                                                    \
+      } else {                                                                        \
+        run = run < REDUCE_BUFFER - filled ? run : REDUCE_BUFFER - filled;            \
+        const hp_i64 step = INNER ? 1 : g.reduced_stride[0];                          \
+        A* const to = buffer + filled;                                                \
+        HP_VECTORISE                                                                  \
+        for (hp_i64 j = 0; j < run; ++j) to[j] = reduce_load(q[j * step], number);    \
+        filled += run;                                                                \
+        if (filled == REDUCE_BUFFER) {                                                \
+          PROCESS(buffer, REDUCE_BUFFER);                                             \
+          filled = 0;                                                                 \
+        }                                                                             \
+      }                                                                               \
+      left -= run;                                                                    \
+      index[0] += run;                                                                \
+      for (int d = 0; d + 1 < g.reduced_dims && index[d] == g.reduced_size[d]; ++d) { \
+        index[d] = 0;                                                                 \
+        ++index[d + 1];                                                               \
+      }                                                                               \
+    }                                                                                 \
+    if (filled > 0) PROCESS(buffer, filled);                                          \
   } while (0)
 #endif

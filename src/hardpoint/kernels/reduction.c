@@ -81,14 +81,14 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g,
 #if REDUCE_HOST
     A acc[REDUCE_COLUMNS], total[REDUCE_COLUMNS];
     for (hp_i64 j = 0; j < n; ++j) acc[j] = total[j] = INITIAL;
-    hp_i64 index[DIMS_R], rest = begin, since = 0;
-    for (int d = 0; d < DIMS_R; ++d) {
+    hp_i64 index[8], rest = begin, since = 0;
+    for (int d = 0; d < g.reduced_dims; ++d) {
       index[d] = rest % g.reduced_size[d];
       rest /= g.reduced_size[d];
     }
     while (left > 0) {
       const T* q = base;
-      for (int d = 0; d < DIMS_R; ++d) q += index[d] * g.reduced_stride[d];
+      for (int d = 0; d < g.reduced_dims; ++d) q += index[d] * g.reduced_stride[d];
       hp_i64 run = g.reduced_size[0] - index[0], r = 0;
       run = run < left ? run : left;
       run = run < REDUCE_LEVEL - since ? run : REDUCE_LEVEL - since;
@@ -118,7 +118,7 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g,
       }
       left -= run;
       index[0] += run;
-      for (int d = 0; d + 1 < DIMS_R && index[d] == g.reduced_size[d]; ++d) {
+      for (int d = 0; d + 1 < g.reduced_dims && index[d] == g.reduced_size[d]; ++d) {
         index[d] = 0;
         ++index[d + 1];
       }

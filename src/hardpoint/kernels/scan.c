@@ -12,7 +12,7 @@ enum { SCAN_BLOCK = 256, SCAN_COLUMNS = 128 };
 #define SCAN_COMBINE(a, b) ((a) + (b))
 #endif
 
-/* All that came before a block: `low` is what rounding took from a sum, so that long ones stay accurate. */
+/* All that came before: `low` is what rounding took from a sum, so that long ones stay accurate. */
 typedef struct {
   A high, low;
 } scan_carry;
@@ -146,36 +146,26 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, hp_i64 outer, hp_i
       }
     }
 #elif HP_LSIZE == 1
-    A local[SCAN_COLUMNS];
-    scan_carry carry[SCAN_COLUMNS];
+    A high[SCAN_COLUMNS], low[SCAN_COLUMNS];
     for (hp_i64 j = 0; j < width; ++j) {
-      local[j] = carry[j].high = SCAN_INITIAL;
-      carry[j].low = 0;
+      high[j] = SCAN_INITIAL;
+      low[j] = 0;
     }
     for (hp_i64 i = 0; i < n; ++i) {
       HP_VECTORISE
       for (hp_i64 j = 0; j < width; ++j) {
-        local[j] = SCAN_COMBINE(local[j], (A)T_get(from[i * inner + j]));
-        to[i * inner + j] = R_put(scan_with(carry[j], local[j]));
-      }
-      if (i % SCAN_BLOCK == SCAN_BLOCK - 1) {
-        for (hp_i64 j = 0; j < width; ++j) {
-          carry[j] = scan_advance(carry[j], local[j]);
-          local[j] = SCAN_INITIAL;
-        }
+        const scan_carry before = {high[j], low[j]}, carry = scan_advance(before, (A)T_get(from[i * inner + j]));
+        to[i * inner + j] = R_put(carry.high);
+        high[j] = carry.high;
+        low[j] = carry.low;
       }
     }
 #else
     HP_FOR_LOCAL(j, width) {
-      A local = SCAN_INITIAL;
       scan_carry carry = {SCAN_INITIAL, 0};
       for (hp_i64 i = 0; i < n; ++i) {
-        local = SCAN_COMBINE(local, (A)T_get(from[i * inner + j]));
-        to[i * inner + j] = R_put(scan_with(carry, local));
-        if (i % SCAN_BLOCK == SCAN_BLOCK - 1) {
-          carry = scan_advance(carry, local);
-          local = SCAN_INITIAL;
-        }
+        carry = scan_advance(carry, (A)T_get(from[i * inner + j]));
+        to[i * inner + j] = R_put(carry.high);
       }
     }
 #endif
