@@ -38,7 +38,7 @@ def parameters(dtype: torch.dtype) -> tuple[list[torch.Tensor], list[torch.Tenso
     # One that is not contiguous, but dense.
     host.append(torch.randn(2, 8, 6, 6).to(dtype).to(memory_format=torch.channels_last))
     exact = torch.float32 if dtype in LOW else dtype
-    return [p.to(exact).requires_grad_() for p in host], [p.sim().requires_grad_() for p in host]
+    return [p.to(exact).clone().requires_grad_() for p in host], [p.sim().requires_grad_() for p in host]
 
 
 def give_gradients(host: list[torch.Tensor], device: list[torch.Tensor], scale: float = 1.0) -> None:

@@ -301,21 +301,19 @@ std::optional<Tensor> multinomial(const Overload& overload, const Tensor& self, 
   return out;
 }
 
-// Fisher and Yates. On the host, since each exchange depends on those before it.
-template <class T>
-void shuffle(T* values, int64_t n, PhiloxState at) {
-  for (int64_t i = 0; i < n; ++i) values[i] = static_cast<T>(i);
+// Fisher and Yates. On the host, since each exchange depends on those before it. Element i is exchanged by its word.
+void shuffle(int64_t* values, int64_t n, PhiloxState at) {
+  for (int64_t i = 0; i < n; ++i) values[i] = i;
   PhiloxBlock block{};
   for (int64_t i = 0; i + 1 < n; ++i) {
-    const int64_t half = i % 2 * 2;
-    if (half == 0) block = philox4x32(at.seed, at.offset + static_cast<uint64_t>(i / 2), 0);
-    const uint64_t bits = block[half] | static_cast<uint64_t>(block[half + 1]) << 32;
-    std::swap(values[i], values[i + static_cast<int64_t>(bits % static_cast<uint64_t>(n - i))]);
+    if (i % 4 == 0) block = philox4x32(at.seed, at.offset + static_cast<uint64_t>(i / 4), 0);
+    const auto left = static_cast<uint64_t>(n - i);
+    std::swap(values[i], values[i + static_cast<int64_t>(block[i % 4] * left >> 32)]);
   }
 }
 
 bool randperm(const Overload& overload, int64_t n, const MaybeGenerator& generator, Tensor& out) {
-  if (n < 0) return false;
+  if (n < 0 || n > UINT32_MAX) return false;
   const at::ScalarType dtype = out.scalar_type();
   // torch's own check that the dtype can hold the numbers.
   const int64_t most = dtype == at::kByte    ? 255
@@ -327,7 +325,7 @@ bool randperm(const Overload& overload, int64_t n, const MaybeGenerator& generat
   if (n > most) return false;
   at::native::resize_output(out, {n});
   if (n == 0) return true;
-  const PhiloxState at = take_blocks(generator, out.device().index(), static_cast<uint64_t>(n + 1) / 2);
+  const PhiloxState at = take_blocks(generator, out.device().index(), hp::ops::narrow_blocks(n));
   Tensor host = at::detail::empty_cpu({n}, at::kLong, false, std::nullopt);
   shuffle(static_cast<int64_t*>(host.mutable_data_ptr()), n, at);
   PortableScope scope(overload);

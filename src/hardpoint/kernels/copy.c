@@ -19,6 +19,11 @@ typedef struct {
 #if HP_LSIZE == 1 && (defined(T_IS_F16) || defined(R_IS_F16))
 /* Halves that lie side by side are converted by runs. */
 #define COPY_STAGED 1
+#if defined(T_IS_F16) && defined(R_IS_F32)
+#define COPY_WIDEN 1
+#elif defined(R_IS_F16) && defined(T_IS_F32)
+#define COPY_NARROW 1
+#endif
 #else
 #define COPY_STAGED 0
 #endif
@@ -40,7 +45,11 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
       q += index[d] * g.to[d];
       p += index[d] * g.from[d];
     }
-#if INNER == 2 && COPY_STAGED
+#if INNER == 2 && defined(COPY_WIDEN)
+    hp_load_run_f16(q, p, run);
+#elif INNER == 2 && defined(COPY_NARROW)
+    hp_store_run_f16(q, p, run);
+#elif INNER == 2 && COPY_STAGED
     for (hp_i64 at = 0; at < run; at += HP_STAGE) {
       const hp_i64 part = run - at < HP_STAGE ? run - at : HP_STAGE;
       float stage[HP_STAGE];
