@@ -153,7 +153,13 @@ bool addmm(const Service& service, const Kernel* vendor_product, Device& device,
   // In low precision the vendor's product would be rounded before the sum.
   const bool plain = !self.defined() && (whole ? alpha.integer == 1 : alpha.real == 1);
   const bool exact = out.dtype != DType::kF16 && out.dtype != DType::kBF16;
-  if (vendor_product != nullptr && supported(out.dtype) && !overlap(out, self) &&
+  // Products with few rows or columns are bound by memory: on a CPU our kernel, which makes the sum as well, is as
+  // good.
+  const int d = out.ndim - 2;
+  constexpr int64_t kFew = 8;
+  const bool ours = service.has_compiler && device.plugin.compiler.group_size == 1 &&
+                    std::min(out.sizes[d], out.sizes[d + 1]) <= kFew;
+  if (vendor_product != nullptr && !ours && supported(out.dtype) && !overlap(out, self) &&
       (plain || (exact && service.has_compiler)) &&
       call_vendor(service.op, vendor_product, device, {output(out), input(a), input(b)})) {
     return plain || scale(service, device, out, self, beta, alpha);
