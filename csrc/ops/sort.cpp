@@ -68,7 +68,7 @@ bool first_of_order(const Service& service, Device& device, const View& values, 
   if (!able(service, self) || rows.n > UINT32_MAX) return false;
   PortableScope scope(service);
   const int64_t count = rows.outer * rows.inner;
-  const bool select = 4 * k <= rows.n && 2 * k + 64 <= kStack;
+  const bool select = 4 * k <= rows.n && 2 * k + 128 <= kStack;
   if (shared(rows) && !select) {
     const int64_t bytes = count * rows.n * item_bytes(self.dtype);
     const Scratch a(device, bytes), b(device, bytes);
@@ -88,7 +88,7 @@ bool first_of_order(const Service& service, Device& device, const View& values, 
   }
   TemplateCall call(kernels, device, {self.dtype}, {descending});
   if (!call.available()) return false;
-  const RowLaunch launch(call, device, self, rows, select ? 2 * k + 64 : rows.n);
+  const RowLaunch launch(call, device, self, rows, select ? 2 * k + 128 : rows.n);
   call.arg(values).arg(places).arg(self).pointer(launch.memory(self));
   call.integer(count).integer(rows.n).integer(rows.inner).integer(k).integer(launch.groups).integer(launch.per_group);
   call.launch(service.op, launch.groups);

@@ -41,7 +41,8 @@ def move(value: Any, target: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(move(v, target) for v in value)
     if isinstance(value, dict):
-        return {k: target if k == "dtype" and v in LOW else move(v, target) for k, v in value.items()}
+        low = isinstance(target, torch.dtype)
+        return {k: target if low and k == "dtype" and v in LOW else move(v, target) for k, v in value.items()}
     return value
 
 

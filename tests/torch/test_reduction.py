@@ -193,11 +193,12 @@ def test_variance_of_large_numbers(shape: tuple[int, ...], mean: float) -> None:
     x = torch.randn(shape) * max(1.0, mean * 1e-3) + mean
     for dim in (*range(x.dim()), None):
         exact = torch.var_mean(x.double(), dim)
-        if mean == 1e30:  # the variance is beyond float32
-            torch.testing.assert_close(x.to("sim").std(dim).isfinite().cpu(), torch.zeros_like(exact[0]).bool())
-            continue
         for ours, right in zip(torch.var_mean(x.to("sim"), dim), exact, strict=True):
-            torch.testing.assert_close(ours.cpu(), right.float(), rtol=2e-5, atol=1e-5)
+            if mean == 1e30:  # the variance is beyond float32
+                assert not ours.isnan().any()
+                continue
+            # The mean is rounded to 1e-7 of itself, which is 1e-4 of the standard deviation where it is 1e4.
+            torch.testing.assert_close(ours.cpu(), right.float(), rtol=1e-4 if mean else 1e-5, atol=1e-5)
 
 
 def test_equal() -> None:

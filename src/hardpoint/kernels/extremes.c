@@ -26,11 +26,11 @@ HP_KERNEL(rows)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T
   const hp_i64 tasks = g.outputs * g.parts;
   const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
   for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
-    const hp_i64 output = task / g.parts, begin = task % g.parts * g.part;
+    const hp_i64 output = g.parts == 1 ? task : task / g.parts, begin = (task - output * g.parts) * g.part;
     const hp_i64 end = begin + g.part < g.count ? begin + g.part : g.count;
-    HP_GLOBAL const T* const base = self + reduce_input(g, output);
-    HP_GLOBAL T* const value = values + (final ? reduce_output(g, output) : 0);
-    HP_GLOBAL hp_i64* const place = places + (final ? reduce_output(g, output) : task);
+    HP_GLOBAL const T* const base = self + reduce_input(&g, output);
+    HP_GLOBAL T* const value = values + (final ? reduce_output(&g, output) : 0);
+    HP_GLOBAL hp_i64* const place = places + (final ? reduce_output(&g, output) : task);
 #if REDUCE_HOST
     /* Block by block the extreme, in vectors; its place only where it is better than all before. */
     A best = reduce_load(base[begin * g.reduced_stride[0]], 0);
@@ -94,8 +94,9 @@ HP_KERNEL(columns)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL cons
     const hp_i64 first = strip % strips * REDUCE_COLUMNS, output = strip / strips * width + first;
     const hp_i64 n = width - first < REDUCE_COLUMNS ? width - first : REDUCE_COLUMNS;
     const hp_i64 begin = part * g.part, end = begin + g.part < g.count ? begin + g.part : g.count;
-    const hp_i64 to = final ? reduce_output(g, output) : part * g.outputs + output, to_step = final ? g.out_stride[0] : 1;
-    HP_GLOBAL const T* const base = self + reduce_input(g, output);
+    const hp_i64 to = final ? reduce_output(&g, output) : part * g.outputs + output,
+                 to_step = final ? g.out_stride[0] : 1;
+    HP_GLOBAL const T* const base = self + reduce_input(&g, output);
 #if REDUCE_HOST
     /* Places count from the part's begin, as narrow as the elements: one vector holds as many of both. */
 #if defined(A_IS_F64) || defined(A_IS_I64)
@@ -148,7 +149,7 @@ HP_KERNEL(merge)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const 
                  HP_GLOBAL const hp_i64* partial, hp_i64 parts, hp_i64 output_step, hp_i64 part_step,
                  reduce_geometry g) {
   HP_FOR_ELEMENTS(output, g.outputs) {
-    HP_GLOBAL const T* const base = self + reduce_input(g, output);
+    HP_GLOBAL const T* const base = self + reduce_input(&g, output);
     hp_i64 at = partial[output * output_step];
     A best = reduce_load(base[at * g.reduced_stride[0]], 0);
     for (hp_i64 part = 1; part < parts; ++part) {
@@ -159,7 +160,7 @@ HP_KERNEL(merge)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const 
         at = other;
       }
     }
-    const hp_i64 to = reduce_output(g, output);
+    const hp_i64 to = reduce_output(&g, output);
     places[to] = at;
     if (VALUES) values[to] = base[at * g.reduced_stride[0]];
   }

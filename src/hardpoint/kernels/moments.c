@@ -25,13 +25,6 @@
 
 #if REDUCE_HOST
 /* The sum of squares around the mean. `mean` is a rounded one: what it is off by is in the sum of what is left. */
-HP_FN A moments_lanes(reduce_vector v) {
-  A lanes[REDUCE_LANES];
-  *(reduce_unaligned*)lanes = v;
-  for (int w = REDUCE_LANES / 2; w > 0; w /= 2)
-    for (int l = 0; l < w; ++l) lanes[l] += lanes[l + w];
-  return lanes[0];
-}
 HP_FN A moments_squares(const A* x, hp_i64 n, A mean) {
   enum { L = REDUCE_LANES };
   const reduce_vector centre = (reduce_vector){0} + mean;
@@ -45,7 +38,7 @@ HP_FN A moments_squares(const A* x, hp_i64 n, A mean) {
     c += p;
     d += q;
   }
-  A squares = moments_lanes(a + b), rest = moments_lanes(c + d);
+  A squares = reduce_lanes(a + b), rest = reduce_lanes(c + d);
   for (; j < n; ++j) {
     squares += (x[j] - mean) * (x[j] - mean);
     rest += x[j] - mean;
@@ -63,9 +56,9 @@ HP_KERNEL(rows)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means, HP
   const hp_i64 tasks = g.outputs * g.parts;
   const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
   for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
-    const hp_i64 output = task / g.parts, begin = task % g.parts * g.part;
+    const hp_i64 output = g.parts == 1 ? task : task / g.parts, begin = (task - output * g.parts) * g.part;
     const hp_i64 end = begin + g.part < g.count ? begin + g.part : g.count;
-    HP_GLOBAL const T* const base = self + reduce_input(g, output);
+    HP_GLOBAL const T* const base = self + reduce_input(&g, output);
     A mean = 0, squares = 0;
 #if REDUCE_HOST
     hp_i64 passed = 0;
@@ -80,7 +73,7 @@ HP_KERNEL(rows)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means, HP
     if (g.count == 0) mean = mean / (A)0;
 #else
     A sum = 0;
-    for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) sum += reduce_load(base[reduce_element(g, i)], 0);
+    for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) sum += reduce_load(base[reduce_element(&g, i)], 0);
     for (int pass = 0; pass < 2; ++pass) {
       shared[hp_lid] = sum;
       hp_barrier();
@@ -94,7 +87,7 @@ HP_KERNEL(rows)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means, HP
         mean = squares / (A)(end - begin);
         sum = 0;
         for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
-          const A delta = reduce_load(base[reduce_element(g, i)], 0) - mean;
+          const A delta = reduce_load(base[reduce_element(&g, i)], 0) - mean;
           sum += delta * delta;
         }
       }
@@ -102,7 +95,7 @@ HP_KERNEL(rows)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means, HP
 #endif
     if (hp_lid == 0) {
       if (final) {
-        STORE_MOMENTS(reduce_output(g, output), mean, squares);
+        STORE_MOMENTS(reduce_output(&g, output), mean, squares);
       } else {
         means[task] = mean;
         sums[task] = squares;
@@ -121,7 +114,7 @@ HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means,
     const hp_i64 first = strip % strips * REDUCE_COLUMNS, output = strip / strips * width + first;
     const hp_i64 n = width - first < REDUCE_COLUMNS ? width - first : REDUCE_COLUMNS;
     const hp_i64 begin = part * g.part, end = begin + g.part < g.count ? begin + g.part : g.count;
-    HP_GLOBAL const T* const base = self + reduce_input(g, output);
+    HP_GLOBAL const T* const base = self + reduce_input(&g, output);
     const hp_i64 partial = part * g.outputs + output;
 #if REDUCE_HOST
     A mean[REDUCE_COLUMNS], squares[REDUCE_COLUMNS], own[REDUCE_COLUMNS], rest[REDUCE_COLUMNS], off[REDUCE_COLUMNS];
@@ -130,7 +123,7 @@ HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means,
     for (hp_i64 i = begin; i < end; i += 16) {
       const hp_i64 rows = end - i < 16 ? end - i : 16;
       hp_i64 down[16];
-      for (hp_i64 r = 0; r < rows; ++r) down[r] = reduce_element(g, i + r);
+      for (hp_i64 r = 0; r < rows; ++r) down[r] = reduce_element(&g, i + r);
       for (hp_i64 j = 0; j < n; ++j) own[j] = rest[j] = off[j] = 0;
       for (hp_i64 r = 0; r < rows; ++r) {
         const T* const row = base + down[r];
@@ -159,7 +152,7 @@ HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means,
       for (hp_i64 j = 0; j < n; ++j) mean[j] = mean[j] / (A)0;
     for (hp_i64 j = 0; j < n; ++j) {
       if (final) {
-        STORE_MOMENTS(reduce_output(g, output) + j * g.out_stride[0], mean[j], squares[j]);
+        STORE_MOMENTS(reduce_output(&g, output) + j * g.out_stride[0], mean[j], squares[j]);
       } else {
         means[partial + j] = mean[j];
         sums[partial + j] = squares[j];
@@ -169,13 +162,13 @@ HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means,
     HP_FOR_LOCAL(j, n) {
       A mean = 0, squares = 0;
       for (hp_i64 i = begin; i < end; ++i) {
-        const A x = reduce_load(base[j * step + reduce_element(g, i)], 0), delta = x - mean;
+        const A x = reduce_load(base[j * step + reduce_element(&g, i)], 0), delta = x - mean;
         mean += delta / (A)(i - begin + 1);
         squares += delta * (x - mean);
       }
       if (g.count == 0) mean = mean / (A)0;
       if (final) {
-        STORE_MOMENTS(reduce_output(g, output) + j * g.out_stride[0], mean, squares);
+        STORE_MOMENTS(reduce_output(&g, output) + j * g.out_stride[0], mean, squares);
       } else {
         means[partial + j] = mean;
         sums[partial + j] = squares;
@@ -194,6 +187,6 @@ HP_KERNEL(merge)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL const A* me
       const hp_i64 place = output * output_step + part * part_step;
       MERGE_MOMENTS(begin, mean, squares, end - begin, means[place], sums[place]);
     }
-    STORE_MOMENTS(reduce_output(g, output), mean, squares);
+    STORE_MOMENTS(reduce_output(&g, output), mean, squares);
   }
 }

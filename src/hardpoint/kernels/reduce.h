@@ -22,7 +22,7 @@ typedef struct {
 
 /* What one group takes of columns, elements that are gathered before they are reduced, and elements that one lane of a
  * sum takes one after the other at most: long sums keep their accuracy in several levels. */
-enum { REDUCE_COLUMNS = 256, REDUCE_BUFFER = 1024, REDUCE_BLOCK = 16384, REDUCE_LEVEL = 256 };
+enum { REDUCE_COLUMNS = 256, REDUCE_BUFFER = 1024, REDUCE_BLOCK = 4096, REDUCE_LEVEL = 64 };
 
 HP_FN A reduce_number(reduce_geometry g) {
 #ifdef A_IS_F64
@@ -47,30 +47,23 @@ HP_FN A reduce_load(T stored, A p) {
   return (A)(MAP);
 }
 
-/* Where an output element is in memory, and where its input begins. */
-HP_FN hp_i64 reduce_input(reduce_geometry g, hp_i64 output) {
+/* Where an element is in memory, by its number among `dims` dimensions; the last one needs no division. */
+HP_FN hp_i64 reduce_place(hp_i64 number, hp_i64 dims, const hp_i64* size, const hp_i64* stride) {
   hp_i64 place = 0;
-  for (int d = 0; d < g.kept_dims; ++d) {
-    place += output % g.kept_size[d] * g.kept_stride[d];
-    output /= g.kept_size[d];
+  for (int d = 0; d + 1 < dims; ++d) {
+    place += number % size[d] * stride[d];
+    number /= size[d];
   }
-  return place;
+  return dims > 0 ? place + number * stride[dims - 1] : 0;
 }
-HP_FN hp_i64 reduce_output(reduce_geometry g, hp_i64 output) {
-  hp_i64 place = 0;
-  for (int d = 0; d < g.kept_dims; ++d) {
-    place += output % g.kept_size[d] * g.out_stride[d];
-    output /= g.kept_size[d];
-  }
-  return place;
+HP_FN hp_i64 reduce_input(const reduce_geometry* g, hp_i64 output) {
+  return reduce_place(output, g->kept_dims, g->kept_size, g->kept_stride);
 }
-HP_FN hp_i64 reduce_element(reduce_geometry g, hp_i64 element) {
-  hp_i64 place = 0;
-  for (int d = 0; d < g.reduced_dims; ++d) {
-    place += element % g.reduced_size[d] * g.reduced_stride[d];
-    element /= g.reduced_size[d];
-  }
-  return place;
+HP_FN hp_i64 reduce_output(const reduce_geometry* g, hp_i64 output) {
+  return reduce_place(output, g->kept_dims, g->kept_size, g->out_stride);
+}
+HP_FN hp_i64 reduce_element(const reduce_geometry* g, hp_i64 element) {
+  return reduce_place(element, g->reduced_dims, g->reduced_size, g->reduced_stride);
 }
 
 /* Where a group is one thread of a CPU. */
@@ -102,6 +95,25 @@ HP_FN reduce_vector reduce_vector_combine(reduce_vector acc, reduce_vector x) { 
 #undef MAXIMUM
 #undef MINIMUM
 
+/* One of all lanes, half by half; scalars would branch. */
+#if defined(A_IS_F64) || defined(A_IS_I64)
+typedef hp_i64 reduce_lane;
+#elif defined(A_IS_I16)
+typedef hp_i16 reduce_lane;
+#elif defined(A_IS_I8) || defined(A_IS_U8)
+typedef hp_i8 reduce_lane;
+#else
+typedef hp_i32 reduce_lane;
+#endif
+typedef reduce_lane reduce_places __attribute__((vector_size(64)));
+HP_FN A reduce_lanes(reduce_vector v) {
+  reduce_places place;
+  for (int l = 0; l < REDUCE_LANES; ++l) place[l] = l;
+  for (int width = REDUCE_LANES / 2; width > 0; width /= 2)
+    v = reduce_vector_combine(v, __builtin_shuffle(v, (place + (reduce_lane)width) & (reduce_lane)(REDUCE_LANES - 1)));
+  return v[0];
+}
+
 /* Elements that lie side by side, at most REDUCE_BLOCK. */
 HP_FN A reduce_block(const A* x, hp_i64 n) {
   enum { L = REDUCE_LANES };
@@ -123,11 +135,7 @@ HP_FN A reduce_block(const A* x, hp_i64 n) {
       a = reduce_vector_combine(reduce_vector_combine(a, b), reduce_vector_combine(c, d));
     }
     for (; j + L <= n; j += L) a = reduce_vector_combine(a, *(const reduce_unaligned*)(x + j));
-    A lanes[L];
-    *(reduce_unaligned*)lanes = a;
-    for (int w = L / 2; w > 0; w /= 2)
-      for (int l = 0; l < w; ++l) lanes[l] = reduce_combine(lanes[l], lanes[l + w]);
-    acc = lanes[0];
+    acc = reduce_lanes(a);
   }
   for (; j < n; ++j) acc = reduce_combine(acc, x[j]);
   return acc;
@@ -145,8 +153,8 @@ HP_FN A reduce_block(const A* x, hp_i64 n) {
     A buffer[REDUCE_BUFFER];                                                          \
     hp_i64 index[8], rest = (begin), left = (end) - (begin), filled = 0;              \
     for (int d = 0; d < g.reduced_dims; ++d) {                                        \
-      index[d] = rest % g.reduced_size[d];                                            \
-      rest /= g.reduced_size[d];                                                      \
+      index[d] = d + 1 < g.reduced_dims ? rest % g.reduced_size[d] : rest;            \
+      if (d + 1 < g.reduced_dims) rest /= g.reduced_size[d];                          \
     }                                                                                 \
     while (left > 0) {                                                                \
       const T* q = (base);                                                            \

@@ -27,9 +27,9 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g, hp
   const hp_i64 tasks = g.outputs * g.parts;
   const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
   for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
-    const hp_i64 output = task / g.parts, begin = task % g.parts * g.part;
+    const hp_i64 output = g.parts == 1 ? task : task / g.parts, begin = (task - output * g.parts) * g.part;
     const hp_i64 end = begin + g.part < g.count ? begin + g.part : g.count;
-    HP_GLOBAL const T* const base = self + reduce_input(g, output);
+    HP_GLOBAL const T* const base = self + reduce_input(&g, output);
     A acc = INITIAL;
 #if REDUCE_HOST
     A level = INITIAL;
@@ -46,17 +46,17 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g, hp
     REDUCE_RUNS(base, begin, end, p, REDUCE_BLOCK, ADD);
 #undef ADD
     acc = reduce_combine(acc, level);
-    out[LAST ? reduce_output(g, output) : task] = reduction_result(acc, g);
+    out[LAST ? reduce_output(&g, output) : task] = reduction_result(acc, g);
 #else
     for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE)
-      acc = reduce_combine(acc, reduce_load(base[reduce_element(g, i)], p));
+      acc = reduce_combine(acc, reduce_load(base[reduce_element(&g, i)], p));
     shared[hp_lid] = acc;
     hp_barrier();
     for (int width = HP_LSIZE / 2; width > 0; width /= 2) {
       if (hp_lid < width) shared[hp_lid] = reduce_combine(shared[hp_lid], shared[hp_lid + width]);
       hp_barrier();
     }
-    if (hp_lid == 0) out[LAST ? reduce_output(g, output) : task] = reduction_result(shared[0], g);
+    if (hp_lid == 0) out[LAST ? reduce_output(&g, output) : task] = reduction_result(shared[0], g);
     hp_barrier();
 #endif
   }
@@ -75,8 +75,8 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g,
     const hp_i64 n = width - place < REDUCE_COLUMNS ? width - place : REDUCE_COLUMNS;
     const hp_i64 begin = part * g.part;
     hp_i64 left = (begin + g.part < g.count ? begin + g.part : g.count) - begin;
-    HP_GLOBAL R* const to = out + (LAST ? reduce_output(g, output) : part * g.outputs + output);
-    HP_GLOBAL const T* const base = self + reduce_input(g, output);
+    HP_GLOBAL R* const to = out + (LAST ? reduce_output(&g, output) : part * g.outputs + output);
+    HP_GLOBAL const T* const base = self + reduce_input(&g, output);
     const hp_i64 to_step = LAST ? g.out_stride[0] : 1;
 #if REDUCE_HOST
     A acc[REDUCE_COLUMNS], total[REDUCE_COLUMNS];
@@ -128,7 +128,7 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g,
     HP_FOR_LOCAL(j, n) {
       A acc = INITIAL, level = INITIAL;
       for (hp_i64 i = 0; i < left; ++i) {
-        level = reduce_combine(level, reduce_load(base[j * step + reduce_element(g, begin + i)], p));
+        level = reduce_combine(level, reduce_load(base[j * step + reduce_element(&g, begin + i)], p));
         if (i % REDUCE_LEVEL == REDUCE_LEVEL - 1) {
           acc = reduce_combine(acc, level);
           level = INITIAL;

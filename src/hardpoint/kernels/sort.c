@@ -31,7 +31,7 @@ typedef hp_u32 sort_key;
 
 #define KEY_MASK ((sort_key) ~(sort_key)0 >> (8 * sizeof(sort_key) - KEYBITS))
 #define KEY_NAN (DESCENDING ? (sort_key)0 : KEY_MASK)
-enum { SORT_STACK = 2048, SORT_SMALL = 32, SORT_CHUNK = 65536, SORT_SEGMENT = 16384 };
+enum { SORT_STACK = 2048, SORT_SMALL = 32, SORT_GLANCE = 64, SORT_CHUNK = 65536, SORT_SEGMENT = 16384 };
 
 HP_FN sort_key sort_key_of(T stored) {
   sort_key key;
@@ -47,9 +47,10 @@ HP_FN sort_key sort_key_of(T stored) {
   const sort_key bits = stored, infinity = 0x7f80u;
 #endif
   const sort_key magnitude = bits & (sign - 1);
-  /* Both zeros are one number. */
-  key = bits & sign && magnitude != 0 ? sign - 1 - magnitude : sign | magnitude;
-  key = magnitude > infinity ? KEY_MASK : key;
+  /* No branches, which random signs would defeat. Both zeros are one number. */
+  const sort_key some = (sort_key)0 - (sort_key)(magnitude != 0), negative = (sort_key)0 - (bits >> (KEYBITS - 1) & 1);
+  key = ((bits & some) ^ ((negative & some) | sign)) & KEY_MASK;
+  key |= ((sort_key)0 - (sort_key)(magnitude > infinity)) & KEY_MASK;
 #elif defined(T_IS_U8) || defined(T_IS_BOOL)
   key = T_get(stored);
 #else
@@ -58,16 +59,17 @@ HP_FN sort_key sort_key_of(T stored) {
   return DESCENDING ? KEY_MASK - key : key;
 }
 
-HP_FN sort_item sort_item_of(T stored, hp_i64 place) {
+HP_FN sort_item sort_item_with(sort_key key, hp_i64 place) {
 #if KEYBITS == 64
   sort_item item;
-  item.key = sort_key_of(stored);
+  item.key = key;
   item.place = place;
   return item;
 #else
-  return (hp_u64)sort_key_of(stored) << 32 | (hp_u64)place;
+  return (hp_u64)key << 32 | (hp_u64)place;
 #endif
 }
+HP_FN sort_item sort_item_of(T stored, hp_i64 place) { return sort_item_with(sort_key_of(stored), place); }
 
 /* Sorts `n` items of `a`; the result is in `a` or in `b`, which is returned. All work-items of the group take part. */
 #if HP_LSIZE == 1
@@ -152,7 +154,7 @@ HP_FN HP_GLOBAL sort_item* sort_items(HP_GLOBAL sort_item* a, HP_GLOBAL sort_ite
 HP_KERNEL(rows)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self, HP_GLOBAL sort_item* scratch,
                 hp_i64 rows, hp_i64 n, hp_i64 inner, hp_i64 k, hp_i64 slots, hp_i64 per_group) {
   /* Only candidates for the first k are kept, and sorted when there are twice as many. */
-  const hp_i64 room = 2 * k + 64;
+  const hp_i64 room = 2 * k + 2 * SORT_GLANCE;
   const int select = HP_LSIZE == 1 && 4 * k <= n && room <= SORT_STACK;
   SORT_MEMORY(select ? room : n);
   for (hp_i64 turn = hp_group * per_group; turn < rows; turn += slots * per_group) {
@@ -170,11 +172,18 @@ HP_KERNEL(rows)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T
         spare = list == own_a ? own_b : own_a;
         while (i < n) {
           const sort_key worst = ITEM_KEY(list[k - 1]);
-          while (i < n && kept < room) {
-            const sort_item item = sort_item_of(from[i * inner], i);
-            list[kept] = item;
-            kept += ITEM_KEY(item) < worst; /* a later one of equal rank comes after it */
-            ++i;
+          while (i < n && kept + SORT_GLANCE <= room) {
+            /* Most elements are no candidates: many are looked at together. */
+            const hp_i64 some = n - i < SORT_GLANCE ? n - i : SORT_GLANCE;
+            sort_key keys[SORT_GLANCE], least = KEY_MASK;
+            for (hp_i64 j = 0; j < some; ++j) keys[j] = sort_key_of(from[(i + j) * inner]);
+            for (hp_i64 j = 0; j < some; ++j) least = keys[j] < least ? keys[j] : least;
+            /* A later one of equal rank comes after those that are kept. */
+            for (hp_i64 j = 0; least < worst && j < some; ++j) {
+              list[kept] = sort_item_with(keys[j], i + j);
+              kept += keys[j] < worst;
+            }
+            i += some;
           }
           HP_GLOBAL sort_item* const sorted = sort_items(list, spare, kept);
           spare = sorted == list ? spare : list;
