@@ -24,26 +24,38 @@ inline View view(const Tensor& tensor) {
 }
 inline View view(const OptionalTensor& tensor) { return tensor ? view(*tensor) : View{}; }
 
-// Tensors that are there must be on the device; a call that mixes devices is the last tier's to judge.
-inline bool one_on_device(const Tensor& tensor) { return !tensor.defined() || tensor.is_privateuseone(); }
-inline bool one_on_device(const OptionalTensor& tensor) { return !tensor || one_on_device(*tensor); }
-// Its elements are references of its own kind.
-inline bool one_on_device(const c10::List<OptionalTensor>& list) {
-  for (const OptionalTensor tensor : list) {
-    if (!one_on_device(tensor)) return false;
+// Tensors that are there must all be on one device of ours; a call that mixes devices is the last tier's to judge.
+class SameDevice {
+ public:
+  bool operator()(const Tensor& tensor) {
+    if (!tensor.defined()) return true;
+    if (!tensor.is_privateuseone() || (index_ >= 0 && tensor.device().index() != index_)) return false;
+    index_ = tensor.device().index();
+    return true;
   }
-  return true;
-}
-template <class List>
-bool one_on_device(const List& list) {
-  for (const auto& tensor : list) {
-    if (!one_on_device(tensor)) return false;
+  bool operator()(const OptionalTensor& tensor) { return !tensor || (*this)(*tensor); }
+  // Its elements are references of its own kind.
+  bool operator()(const c10::List<OptionalTensor>& list) {
+    for (const OptionalTensor tensor : list) {
+      if (!(*this)(tensor)) return false;
+    }
+    return true;
   }
-  return true;
-}
+  template <class List>
+  bool operator()(const List& list) {
+    for (const auto& tensor : list) {
+      if (!(*this)(tensor)) return false;
+    }
+    return true;
+  }
+
+ private:
+  c10::DeviceIndex index_ = -1;
+};
 template <class... Tensors>
 bool all_on_device(const Tensors&... tensors) {
-  return (one_on_device(tensors) && ...);
+  SameDevice same;
+  return (same(tensors) && ...);
 }
 
 // Stands in for an output that a kernel cannot write directly: `finish` copies it over.

@@ -137,6 +137,11 @@ void next_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   if (!decompose(handle, op, stack)) cpu_tier(handle, stack);
 }
 
+void after_kernels(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  if (runtime().plugin->compiler.compile != nullptr) return cpu_tier(handle, stack);
+  next_tier(handle, stack);
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&next_tier>()); }
 
 }  // namespace hp::torch_adapter

@@ -266,7 +266,8 @@ class Wrapper:
         names = ", ".join(a.name for a in self.arguments)
         portable = f", &{self.kernels}" if self.has_portable else ""
         fallback = f"call_fallback_fn{'_symint' if self.symbolic else ''}"
-        last = f"at::native::{fallback}<&next_tier, at::_ops::{self.symbol}>::call"
+        tier = "after_kernels" if self.op.kind == "custom" else "next_tier"
+        last = f"at::native::{fallback}<&{tier}, at::_ops::{self.symbol}>::call"
         if self.overload.composite:
             last = f"at::native::{self.composite}"
         return (
