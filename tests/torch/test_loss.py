@@ -32,7 +32,8 @@ def check(function: Any, *given: torch.Tensor, dtype: torch.dtype = torch.float3
     ours[0].requires_grad_()
     hardpoint.reset_counters()
     expected, actual = function(*right), function(*ours)
-    assert actual.dtype is dtype and actual.shape == expected.shape
+    assert actual.dtype is dtype
+    assert actual.shape == expected.shape
     torch.testing.assert_close(actual.cpu(), expected.to(dtype), equal_nan=True, **close)
     seed = torch.randn(expected.shape, dtype=dtype)
     (a,) = torch.autograd.grad(actual, ours[0], seed.to("sim"))
