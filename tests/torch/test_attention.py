@@ -18,7 +18,8 @@ FUSED = "aten::_scaled_dot_product_fused_attention_overrideable"
 @pytest.mark.slow
 def test_samples() -> None:
     (entry,) = samples.entries("nn.functional.scaled_dot_product_attention")
-    samples.compare(entry, ["attention"], limit=40, skip="dropout_p", rtol=1e-4, atol=1e-5)
+    # Samples are up to 9, so scores up to hundreds: a float32 score is off by 1e-5, and so is what is taken from it.
+    samples.compare(entry, ["attention"], limit=40, skip="dropout_p", rtol=1e-4, atol=1e-4)
 
 
 def check(q: Any, k: Any, v: Any, mask: Any = None, fused: bool = True, **options: Any) -> None:
