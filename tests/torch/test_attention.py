@@ -19,7 +19,8 @@ FUSED = "aten::_scaled_dot_product_fused_attention_overrideable"
 def test_samples() -> None:
     (entry,) = samples.entries("nn.functional.scaled_dot_product_attention")
     # Samples are up to 9, so scores up to hundreds: a float32 score is off by 1e-5, and so is what is taken from it.
-    samples.compare(entry, ["attention"], limit=40, skip="dropout_p", rtol=1e-4, atol=1e-4)
+    # In low precision the gradient is formed from the rounded result, as every such attention does.
+    samples.compare(entry, ["attention"], limit=40, skip="dropout_p", low=5e-2, rtol=1e-4, atol=1e-4)
 
 
 def check(q: Any, k: Any, v: Any, mask: Any = None, fused: bool = True, **options: Any) -> None:
