@@ -46,7 +46,9 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
-def compare(entry: Any, families: Iterable[str], limit: int = 12, skip: str = "", **tolerances: float) -> None:
+def compare(
+    entry: Any, families: Iterable[str], limit: int = 12, skip: str = "", low: float = 2e-2, **tolerances: float
+) -> None:
     """Results and gradients of an entry's samples, in every floating-point dtype, against the CPU's.
 
     Samples with a value for the argument ``skip`` are left out.
@@ -58,7 +60,7 @@ def compare(entry: Any, families: Iterable[str], limit: int = 12, skip: str = ""
         # Low precision is computed in float32 and rounded once, which is what a device is expected to do; the CPU's own
         # float32 is not always accurate enough to judge by.
         exact = torch.float32 if dtype in LOW else torch.float64
-        close = {"rtol": 2e-2, "atol": 2e-2} if dtype in LOW else tolerances if dtype is torch.float32 else {}
+        close = {"rtol": low, "atol": low} if dtype in LOW else tolerances if dtype is torch.float32 else {}
         for sample in list(entry.sample_inputs("cpu", dtype, requires_grad=entry.supports_autograd))[:limit]:
             if sample.kwargs.get(skip):
                 continue

@@ -18,7 +18,9 @@ FUSED = "aten::_scaled_dot_product_fused_attention_overrideable"
 @pytest.mark.slow
 def test_samples() -> None:
     (entry,) = samples.entries("nn.functional.scaled_dot_product_attention")
-    samples.compare(entry, ["attention"], limit=40, skip="dropout_p", rtol=1e-4, atol=1e-5)
+    # Samples are up to 9, so scores up to hundreds: a float32 score is off by 1e-5, and so is what is taken from it.
+    # In low precision the gradient is formed from the rounded result, as every such attention does.
+    samples.compare(entry, ["attention"], limit=40, skip="dropout_p", low=5e-2, rtol=1e-4, atol=1e-4)
 
 
 def check(q: Any, k: Any, v: Any, mask: Any = None, fused: bool = True, **options: Any) -> None:
@@ -32,7 +34,8 @@ def check(q: Any, k: Any, v: Any, mask: Any = None, fused: bool = True, **option
     hardpoint.reset_counters()
     actual = F.scaled_dot_product_attention(*ours, None if mask is None else mask.to("sim"), **options)
     assert (FUSED in hardpoint.counters()) is fused
-    assert actual.dtype is dtype and actual.shape == expected.shape
+    assert actual.dtype is dtype
+    assert actual.shape == expected.shape
     torch.testing.assert_close(actual.cpu(), expected.to(dtype), rtol=close[0], atol=close[1])
     seed = torch.randn(expected.shape, dtype=dtype)
     a = torch.autograd.grad(actual, ours, seed.to("sim"))
@@ -98,7 +101,8 @@ def test_what_goes_another_way() -> None:
     assert mask.grad is not None
     torch.manual_seed(3)
     out = F.scaled_dot_product_attention(q.to("sim"), k.to("sim"), torch.ones_like(v).to("sim"), dropout_p=0.5)
-    assert 0.5 < out.mean().item() < 1.5 and out.std().item() > 0.1
+    assert 0.5 < out.mean().item() < 1.5
+    assert out.std().item() > 0.1
 
 
 def test_memory_stays_small() -> None:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import hardpoint
 
 NAMES = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "nll_loss", "cross_entropy")
-MORE = ("multi_margin_loss", "multilabel_margin_loss", "l1_loss", "kl_div", "soft_margin_loss", "poisson_nll_loss")
+MORE = ("multi_margin_loss", "multilabel_margin_loss", "l1_loss", "kl_div")
 ENTRIES = samples.entries(*(f"nn.functional.{name}" for name in (*NAMES, *MORE)))
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -32,7 +32,8 @@ def check(function: Any, *given: torch.Tensor, dtype: torch.dtype = torch.float3
     ours[0].requires_grad_()
     hardpoint.reset_counters()
     expected, actual = function(*right), function(*ours)
-    assert actual.dtype is dtype and actual.shape == expected.shape
+    assert actual.dtype is dtype
+    assert actual.shape == expected.shape
     torch.testing.assert_close(actual.cpu(), expected.to(dtype), equal_nan=True, **close)
     seed = torch.randn(expected.shape, dtype=dtype)
     (a,) = torch.autograd.grad(actual, ours[0], seed.to("sim"))

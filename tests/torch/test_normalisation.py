@@ -62,13 +62,16 @@ def test_layer_norm_layouts_and_mixed_dtypes() -> None:
     low = torch.randn(40, 64).bfloat16()
     check(lambda x, w, b: F.layer_norm(x, (64,), w, b), low, torch.randn(64), torch.randn(64), dtype=torch.bfloat16)
     out, mean, rstd = torch.native_layer_norm(low.to("sim"), [64], None, None, 1e-5)
-    assert mean.dtype is rstd.dtype is torch.float32 and mean.shape == (40, 1) and out.dtype is torch.bfloat16
+    assert mean.dtype is rstd.dtype is torch.float32
+    assert mean.shape == (40, 1)
+    assert out.dtype is torch.bfloat16
     empty = torch.native_layer_norm(torch.empty(0, 4, device="sim"), [4], None, None, 1e-5)
     assert [t.shape for t in empty] == [(0, 4), (0, 1), (0, 1)]
     grads = torch.ops.aten.native_layer_norm_backward(
         *(empty[0], empty[0], [4], empty[1], empty[2]), torch.ones(4, device="sim"), None, [True, True, False]
     )
-    assert torch.equal(grads[1].cpu(), torch.zeros(4)) and grads[2] is None
+    assert torch.equal(grads[1].cpu(), torch.zeros(4))
+    assert grads[2] is None
     with pytest.raises(RuntimeError, match="normalized_shape"):
         F.layer_norm(torch.ones(2, 3, device="sim"), (4,))
 
@@ -119,8 +122,8 @@ def test_batch_norm(shape: tuple[int, ...], training: bool, affine: bool) -> Non
 def test_batch_norm_dtypes(dtype: torch.dtype) -> None:
     kept = torch.float32 if dtype in samples.LOW else dtype
     x, w, b = torch.randn(8, 6, 9).to(dtype), torch.randn(6).to(kept), torch.randn(6).to(kept)
+    mean, var = torch.zeros(6, dtype=kept), torch.ones(6, dtype=kept)
     for training in (True, False):
-        mean, var = torch.zeros(6, dtype=kept), torch.ones(6, dtype=kept)
 
         def norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, training: bool = training) -> torch.Tensor:
             wide = torch.float64 if x.device.type == "cpu" else kept
@@ -172,7 +175,7 @@ def test_batch_norm_variants() -> None:
 
 
 @pytest.mark.parametrize("dtype", samples.FLOATS, ids=str)
-@pytest.mark.parametrize("shape,groups", [((2, 6), 3), ((3, 8, 20), 2), ((2, 6, 5, 7), 6), ((4, 4, 33, 3), 1)])
+@pytest.mark.parametrize(("shape", "groups"), [((2, 6), 3), ((3, 8, 20), 2), ((2, 6, 5, 7), 6), ((4, 4, 33, 3), 1)])
 def test_group_norm(shape: tuple[int, ...], groups: int, dtype: torch.dtype) -> None:
     if len(shape) == 2 and dtype in samples.LOW:
         pytest.skip("two elements a group: gradients cancel out, and only rounding is left")

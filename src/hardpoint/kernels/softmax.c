@@ -34,28 +34,14 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, 
     HP_GLOBAL const T* const x = in + row * n;
     HP_GLOBAL R* const y = out + row * (LOG == 2 ? 1 : n);
 #if HP_LSIZE == 1
-    T_a kept[KEPT], total = 0, shift;
-    if (n <= KEPT) {
-      /* Whole vectors only: what is added changes neither the maximum nor the sum. */
-      const hp_i64 padded = (n + HP_LANES - 1) & -(hp_i64)HP_LANES;
-      for (hp_i64 j = padded - HP_LANES; j < padded; ++j) kept[j] = -HP_INFINITY;
+    T_a kept[KEPT], total = 0;
+    const T_a largest = largest_of(x, n), shift = SHIFT(largest);
+    for (hp_i64 at = 0; at < n; at += KEPT) {
+      const hp_i64 part = n - at < KEPT ? n - at : KEPT;
+      T_a* const to = LOG == 0 && !R_IS_HALF ? (T_a*)(y + at) : kept;
       HP_VECTORISE
-      for (hp_i64 j = 0; j < n; ++j) kept[j] = T_get(x[j]);
-      const T_a largest = hp_max(kept, padded, -HP_INFINITY);
-      shift = SHIFT(largest);
-      HP_VECTORISE
-      for (hp_i64 j = 0; j < padded; ++j) kept[j] = T_M(exp)(kept[j] - shift);
-      total = hp_sum(kept, padded);
-    } else {
-      const T_a largest = largest_of(x, n);
-      shift = SHIFT(largest);
-      for (hp_i64 at = 0; at < n; at += KEPT) {
-        const hp_i64 part = n - at < KEPT ? n - at : KEPT;
-        T_a* const to = LOG == 0 && !R_IS_HALF ? (T_a*)(y + at) : kept;
-        HP_VECTORISE
-        for (hp_i64 j = 0; j < part; ++j) to[j] = T_M(exp)(T_get(x[at + j]) - shift);
-        total += hp_sum(to, part);
-      }
+      for (hp_i64 j = 0; j < part; ++j) to[j] = T_M(exp)(T_get(x[at + j]) - shift);
+      total += hp_sum(to, part);
     }
     const T_a inverse = (T_a)1 / total, lse = T_M(log)(total);
     if (LOG == 2) {
@@ -63,14 +49,15 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, 
     } else if (LOG == 1) {
       HP_VECTORISE
       for (hp_i64 j = 0; j < n; ++j) y[j] = R_put(T_get(x[j]) - shift - lse);
+    } else if (!R_IS_HALF) {
+      HP_VECTORISE
+      for (hp_i64 j = 0; j < n; ++j) y[j] = R_put(R_get(y[j]) * inverse);
     } else if (n <= KEPT) {
       HP_VECTORISE
       for (hp_i64 j = 0; j < n; ++j) y[j] = R_put(kept[j] * inverse);
     } else {
       HP_VECTORISE
-      for (hp_i64 j = 0; j < n; ++j) {
-        y[j] = R_put((R_IS_HALF ? T_M(exp)(T_get(x[j]) - shift) : (T_a)R_get(y[j])) * inverse);
-      }
+      for (hp_i64 j = 0; j < n; ++j) y[j] = R_put(T_M(exp)(T_get(x[j]) - shift) * inverse);
     }
 #else
     HP_LOCAL T_a box[HP_LSIZE];
