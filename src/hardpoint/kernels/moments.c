@@ -23,6 +23,9 @@
     mean += delta_ * weight_;                                                           \
   } while (0)
 
+/* A correction that overflows belongs to a sum of squares that did, which must stay infinite. */
+#define MOMENTS_FINITE(x) ((x) < (A)HP_INFINITY ? (x) : (A)0)
+
 #if REDUCE_HOST
 /* The sum of squares around the mean. `mean` is a rounded one: what it is off by is in the sum of what is left. */
 HP_FN A moments_squares(const A* x, hp_i64 n, A mean) {
@@ -43,7 +46,7 @@ HP_FN A moments_squares(const A* x, hp_i64 n, A mean) {
     squares += (x[j] - mean) * (x[j] - mean);
     rest += x[j] - mean;
   }
-  return squares - rest * rest / (A)n;
+  return squares - MOMENTS_FINITE(rest * rest / (A)n);
 }
 #endif
 
@@ -144,7 +147,7 @@ HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means,
       const A before = (A)(i - begin), share = (A)rows / (A)(i - begin + rows), factor = before * share;
       for (hp_i64 j = 0; j < n; ++j) {
         const A delta = own[j] - mean[j];
-        squares[j] += rest[j] - off[j] * off[j] * scale + (i == begin ? 0 : delta * delta * factor);
+        squares[j] += rest[j] - MOMENTS_FINITE(off[j] * off[j] * scale) + (i == begin ? 0 : delta * delta * factor);
         mean[j] += delta * share;
       }
     }
