@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     },
     **{name: getattr(np, f"arc{name[1:]}") for name in words("asin acos atan asinh acosh atanh")},
     "log1p": log1p,
+    "sinc": np.sinc,
     "neg": np.negative,
     "conj": np.conj,
     "sgn": lambda z: np.where(z == 0, 0, z / np.where(z == 0, 1, np.abs(z))),
@@ -120,7 +122,7 @@ def compare(actual: Array, expected: Array, suffix: str) -> None:
 @pytest.mark.parametrize("name", UNARY)
 def test_of_one_number(library: ctypes.CDLL, name: str, suffix: str) -> None:
     z = numbers(suffix, 1)
-    if name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "sigmoid", "silu"):
+    if name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "sigmoid", "silu", "sinc"):
         z = z[np.abs(z) < 80]
     with np.errstate(all="ignore"):
         expected = UNARY[name](z.astype(np.complex128))
@@ -196,3 +198,18 @@ def test_compiles_without_doubles(tmp_path: Path) -> None:
     assert "hp_sqrt_c64" in expanded
     assert "c128" not in expanded
     subprocess.run(["cc", *flags, "-fsyntax-only", "single.c"], cwd=tmp_path, check=True)
+
+
+def test_cuda_dialect_compiles(tmp_path: Path) -> None:
+    """Every function, called in a kernel, down to PTX."""
+    if shutil.which("nvcc") is None:
+        pytest.skip("nvcc is not installed: the CUDA dialect is not compiled here")
+    lines = [f'#include "{KERNELS}/math.h"', f'#include "{KERNELS}/math_complex.h"']
+    for suffix in DTYPES:
+        calls = [f"hp_{name}_{suffix}(a)" for name in UNARY] + [f"hp_{name}_{suffix}(a, b)" for name in BINARY]
+        body = "\n".join(f"  *out++ = {text};" for text in (*calls, f"hp_lerp_{suffix}(a, b, a)"))
+        lines.append(f"__global__ void k_{suffix}(hp_{suffix}* out, hp_{suffix} a, hp_{suffix} b) {{\n{body}\n}}")
+    (tmp_path / "all.cu").write_text("\n".join(lines))
+    command = ["nvcc", "-arch=sm_90", "-Werror=all-warnings", "-ptx", "all.cu", "-o", "all.ptx"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
