@@ -115,7 +115,7 @@ bool copy_portable(Operator& op, Device& device, const View& to, const View& fro
   if (device.plugin.compiler.compile == nullptr || !to.defined() || !from.defined()) return false;
   if (to.numel() == 0) return true;
   if (to.dtype == from.dtype) return move_portable(op, device, to, from, info(to.dtype).bytes);
-  return !is_complex(to.dtype) && !is_complex(from.dtype) && copy_kernel(op, device, to, from);
+  return copy_kernel(op, device, to, from);
 }
 
 bool move_portable(Operator& op, Device& device, const View& to, const View& from, int bytes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../core/template_call.h"
+#include "parts.h"
 
 namespace hp::ops {
 namespace {
@@ -78,6 +79,17 @@ TemplateCall& factor(TemplateCall& call, DType dtype, Factor value) {
 
 bool supported(DType dtype) { return is_float(dtype) || is_integer(dtype); }
 
+// Four products of parts, two added to each part of the result.
+bool complex_product(const Service& service, Device& device, const View& out, const View& a, const View& b) {
+  if (a.dtype != out.dtype || b.dtype != out.dtype) return false;
+  const Part re(out, 0), im(out, 1), a_re(a, 0), a_im(a, 1), b_re(b, 0), b_im(b, 1);
+  const Factor plus, minus{-1, -1};
+  return launch_product(service, device, re.view, {}, a_re.view, b_re.view, plus, plus) &&
+         launch_product(service, device, re.view, re.view, a_im.view, b_im.view, plus, minus) &&
+         launch_product(service, device, im.view, {}, a_re.view, b_im.view, plus, plus) &&
+         launch_product(service, device, im.view, im.view, a_im.view, b_re.view, plus, plus);
+}
+
 bool product(const Service& service, Device& device, const View& out, const View& self, const View& a, const View& b,
              Factor beta, Factor alpha) {
   PortableScope scope(service);
@@ -109,6 +121,7 @@ bool overlap(const View& a, const View& b) { return a.defined() && b.defined() &
 bool launch_product(const Service& service, Device& device, const View& out, const View& self, const View& a,
                     const View& b, Factor beta, Factor alpha) {
   static TemplateKernels kernels("matmul:product", {"T", "R"});
+  if (is_complex(out.dtype)) return !self.defined() && complex_product(service, device, out, a, b);
   if (!service.has_compiler || !supported(out.dtype) || a.dtype != out.dtype || b.dtype != out.dtype) return false;
   TemplateCall call(kernels, device, {a.dtype, out.dtype});
   if (!call.available()) return false;

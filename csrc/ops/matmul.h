@@ -20,7 +20,8 @@ bool matmul(const Service& service, Device& device, const View& out, const View&
 bool addmm(const Service& service, const Kernel* product, Device& device, const View& out, const View& self,
            const View& a, const View& b, Factor beta, Factor alpha);
 
-// The same with our kernel, as a part of another operator's work: nothing is counted. `self` may be undefined.
+// The same with our kernel, as a part of another operator's work: nothing is counted. `self` may be undefined; for
+// complex numbers it must be, and alpha is 1.
 bool launch_product(const Service& service, Device& device, const View& out, const View& self, const View& a,
                     const View& b, Factor beta, Factor alpha);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "parts.h"
 #include "reduce_plan.h"
 
 namespace hp::ops {
@@ -67,10 +68,24 @@ DType truth_of(const View&, const View&) { return DType::kU8; }
     PortableScope scope(service);                                                                                     \
     return rule.reduce(service, device, out, self, TYPE(out, self), dims, keepdim) && scope.done();                   \
   }
+// Of complex numbers, the parts are added up apart.
+#define HP_SUM(NAME)                                                                                                  \
+  bool NAME(const Service& service, Device& device, const View& out, const View& self, uint64_t dims, bool keepdim) { \
+    static Rule& rule = *new Rule(#NAME);                                                                             \
+    const DimensionList list(dims);                                                                                   \
+    if (call_vendor(service, device, {output(out), input(self), attribute_dims(list), attribute(keepdim)}))           \
+      return true;                                                                                                    \
+    if (is_complex(out.dtype) != is_complex(self.dtype)) return false;                                                \
+    PortableScope scope(service);                                                                                     \
+    const Parts to(out), from(self);                                                                                  \
+    return rule.reduce(service, device, to.view, from.view, accumulator(to.view.dtype), dims, keepdim) &&             \
+           scope.done();                                                                                              \
+  }
 
-HP_REDUCER(sum, total_of)
+HP_SUM(sum)
+HP_SUM(mean)
+#undef HP_SUM
 HP_REDUCER(nansum, total_of)
-HP_REDUCER(mean, total_of)
 HP_REDUCER(prod, total_of)
 HP_REDUCER(amax, own_of)
 HP_REDUCER(amin, own_of)
@@ -124,12 +139,13 @@ bool equal(const Service& service, Device& device, const View& out, const View& 
   static TemplateKernels kernels("equal:groups", {"T"});
   static Rule& rule = *new Rule("all");
   if (call_vendor(service, device, {output(out), input(self), input(other)})) return true;
-  if (!service.has_compiler || !self.defined() || is_complex(self.dtype)) return false;
+  if (!service.has_compiler || !self.defined()) return false;
   PortableScope scope(service);
-  TemplateCall call(kernels, device, {self.dtype});
+  const bool pairs = is_complex(self.dtype);
+  TemplateCall call(kernels, device, {pairs ? part_of(self.dtype) : self.dtype});
   if (!call.available()) return false;
   constexpr int64_t kPerGroup = 16384;
-  const int64_t elements = self.numel(), groups = (elements + kPerGroup - 1) / kPerGroup, step = 1;
+  const int64_t elements = self.numel() * (pairs ? 2 : 1), groups = (elements + kPerGroup - 1) / kPerGroup, step = 1;
   const Scratch flags(device, groups);
   call.pointer(flags.get()).arg(self).arg(other).integer(elements).integer(kPerGroup).launch(service.op, groups);
   const View each{flags.get(), DType::kBool, 1, &groups, &step};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../core/template_call.h"
+#include "parts.h"
 #include "rows.h"
 
 namespace hp::ops {
@@ -12,11 +13,15 @@ constexpr int64_t kColumns = 128;  // as in kernels/scan.c
 
 int64_t strips(const Rows& rows) { return (rows.inner + kColumns - 1) / kColumns; }
 
-bool scan(const Service& service, Device& device, const View& out, const View& self, int64_t dim, int rule) {
+bool scan(const Service& service, Device& device, const View& result, const View& given, int64_t dim, int rule) {
   static TemplateKernels along("scan:rows", {"T", "A", "R"}, {"RULE"});
   static TemplateKernels across("scan:columns", {"T", "A", "R"}, {"RULE"});
-  if (call_vendor(service, device, {output(out), input(self), attribute(dim)})) return true;
-  if (!service.has_compiler || !self.defined() || !out.defined()) return false;
+  if (call_vendor(service, device, {output(result), input(given), attribute(dim)})) return true;
+  if (!service.has_compiler || !given.defined() || !result.defined()) return false;
+  // Of complex numbers, the parts are added up apart.
+  const bool parts = rule == 0 && is_complex(given.dtype) && is_complex(result.dtype) && given.ndim > 0;
+  const Parts to(result), from(given);
+  const View &out = parts ? to.view : result, &self = parts ? from.view : given;
   if (is_complex(self.dtype) || is_complex(out.dtype) || (rule == 2 && !is_float(out.dtype))) return false;
   PortableScope scope(service);
   const Rows rows(self, dim);

@@ -7,7 +7,9 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/neg.h>
 
 #include "../core/copy_views.h"
 #include "custom.h"
@@ -75,6 +77,29 @@ bool copy_by_kernel(const Tensor& dst, const Tensor& src) {
   }
   op.count(Tier::kPortable);
   if (C10_UNLIKELY(observed())) notify({op, Tier::kPortable, false, nullptr});
+  return true;
+}
+
+// The bits are what differs between the two: they are resolved on the way, or in place after a conversion.
+bool copy_resolving(const Tensor& dst, const Tensor& src) {
+  Tensor to = physical(dst);
+  Tensor from = physical(src);
+  // A real number has no conjugate, a truth value no negative.
+  const bool conjugate = dst.is_conj() != src.is_conj() && to.is_complex();
+  const bool negate = dst.is_neg() != src.is_neg() && to.scalar_type() != at::kBool;
+  if (from.scalar_type() != to.scalar_type()) {
+    if (!copy_by_kernel(to, from)) return false;
+    from = to;
+  }
+  if (conjugate) {
+    at::conj_physical_out(to, from);
+    from = to;
+  }
+  if (negate) {
+    at::neg_out(to, from);
+  } else if (!from.is_same(to)) {
+    return copy_by_kernel(to, from);
+  }
   return true;
 }
 
@@ -152,7 +177,7 @@ void copy_on_device(const Tensor& dst, const Tensor& src) {
                           current_stream(device));
     return;
   }
-  if (copy_by_kernel(dst, src)) return;
+  if (same_bits(dst, src) ? copy_by_kernel(dst, src) : copy_resolving(dst, src)) return;
   copy_operator().count(Tier::kCpu);
   const Tensor staged = queue_copy_to_cpu(src);
   synchronize_keeping(current_stream(device), staged, src);

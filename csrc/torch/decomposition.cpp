@@ -106,11 +106,15 @@ std::optional<std::vector<c10::IValue>> call_python(PyObject* function, const c1
 }
 // False when there is none of use: the stack is as it was.
 bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack) {
-  if (is_active(op)) return false;
   Decomposition& decomposition = decomposition_of(op);
   if (decomposition.function == nullptr) return false;
   const size_t arguments = handle.schema().arguments().size();
   const uint64_t dtype = dtype_bit(*stack, arguments);
+  if (is_active(op)) {
+    // Back at the start: given up there, before anything is computed twice.
+    decomposition.useless.fetch_or(dtype, std::memory_order_relaxed);
+    TORCH_CHECK(false, "the decomposition of ", op.name, " comes back to itself");
+  }
   if ((decomposition.useless.load(std::memory_order_relaxed) & dtype) != 0) return false;
   const uint64_t before = cpu_tier_calls();
   std::optional<std::vector<c10::IValue>> results;

@@ -5,6 +5,8 @@
 namespace hp::torch_adapter {
 namespace {
 
+const char* name_of(at::ScalarType type) { return info(to_core(type)).name; }
+
 // Shape and byte strides, fastest dimension first; the kernel gets it by value.
 struct Geometry {
   int64_t elements;
@@ -12,21 +14,45 @@ struct Geometry {
   int64_t strides[kMaxOperands][kMaxDimensions];
 };
 
-// Scalars travel in the widest type of their kind.
+// Scalars travel in the widest type of their kind; a complex one is two.
 union Number {
   double real;
   int64_t integer;
 };
+enum class Kind { kReal, kInteger, kComplex };
+constexpr int kMaxNumbers = kMaxOperands + kMaxScalars;
 
-Number to_number(const at::Scalar& value, bool integral) {
-  Number number;
-  if (integral) {
-    number.integer = value.isFloatingPoint() ? static_cast<int64_t>(value.toDouble()) : value.toLong();
-  } else {
-    number.real = value.toDouble();
+// The arguments of a launch that are numbers, in place.
+class Numbers {
+ public:
+  explicit Numbers(at::ScalarType compute)
+      : kind_(at::isComplexType(compute)          ? Kind::kComplex
+              : at::isIntegralType(compute, true) ? Kind::kInteger
+                                                  : Kind::kReal) {}
+
+  void add(const at::Scalar& value, HpLaunchArg* args, uint32_t& count) {
+    if (kind_ == Kind::kInteger) {
+      args[count++] =
+          next({.integer = value.isFloatingPoint() ? static_cast<int64_t>(value.toDouble()) : value.toLong()});
+    } else if (kind_ == Kind::kReal) {
+      args[count++] = next({.real = value.toDouble()});
+    } else {
+      const auto number = value.toComplexDouble();
+      args[count++] = next({.real = number.real()});
+      args[count++] = next({.real = number.imag()});
+    }
   }
-  return number;
-}
+
+ private:
+  HpLaunchArg next(Number number) {
+    numbers_[used_] = number;
+    return {&numbers_[used_++], sizeof(Number), 0};
+  }
+
+  const Kind kind_;
+  std::array<Number, 2 * kMaxNumbers> numbers_;
+  int used_ = 0;
+};
 
 }  // namespace
 
@@ -64,12 +90,12 @@ void PointwiseCall::inputs(std::initializer_list<const at::Tensor*> given) {
 
 bool PointwiseCall::classify() {
   if (operands_ > kMaxOperands || operands_ > iterator_.ntensors() || iterator_.ndim() > kMaxDimensions ||
-      type_name(compute_) == nullptr) {
+      to_core(compute_) == DType::kNone) {
     return false;
   }
   for (int k = 0; k < operands_; ++k) {
     const int i = order_[k];
-    if (type_name(iterator_.dtype(i)) == nullptr) return false;
+    if (to_core(iterator_.dtype(i)) == DType::kNone) return false;
     is_number_[k] = i >= iterator_.noutputs() && iterator_.is_cpu_scalar(i);
     if (!is_number_[k] && iterator_.device(i).type() != kDeviceType) return false;
     const int64_t item = iterator_.element_size(i);
@@ -83,11 +109,11 @@ bool PointwiseCall::classify() {
 std::string PointwiseCall::describe(const void* self) {
   const auto& call = *static_cast<const PointwiseCall*>(self);
   std::string text =
-      std::string("compute=") + type_name(call.compute_) + " outputs=" + std::to_string(call.iterator_.noutputs()) +
+      std::string("compute=") + name_of(call.compute_) + " outputs=" + std::to_string(call.iterator_.noutputs()) +
       " variant=" + std::to_string(call.variant_) + " dimensions=" + std::to_string(call.dimensions_) + " operands=";
   static const char* const inner[] = {"broadcast", "contiguous", "strided"};
   for (int k = 0; k < call.operands_; ++k) {
-    text += std::string(k == 0 ? "" : ",") + type_name(call.iterator_.dtype(call.order_[k])) + ":" +
+    text += std::string(k == 0 ? "" : ",") + name_of(call.iterator_.dtype(call.order_[k])) + ":" +
             (call.is_number_[k] ? "number" : inner[call.inner_[k]]);
   }
   return text;
@@ -112,27 +138,21 @@ bool PointwiseCall::run() {
   geometry.elements = iterator_.numel();
   const bool flat = iterator_.ndim() == 0;
   for (int d = 0; d < dimensions_; ++d) geometry.shape[d] = flat ? 1 : iterator_.shape()[d];
-  const bool integral = at::isIntegralType(compute_, true);
-  std::array<HpLaunchArg, 1 + kMaxOperands + kMaxScalars> args;
+  std::array<HpLaunchArg, 1 + 2 * kMaxNumbers> args;
   std::array<void*, kMaxOperands> pointers;
-  std::array<Number, kMaxOperands + kMaxScalars> numbers;
+  Numbers numbers(compute_);
   uint32_t count = 0;
   for (int k = 0; k < operands; ++k) {
     const int i = order_[k];
     if (is_number_[k]) {
-      numbers[k] = to_number(iterator_.tensor(i).item(), integral);
-      args[count++] = {&numbers[k], sizeof(Number), 0};
+      numbers.add(iterator_.tensor(i).item(), args.data(), count);
       continue;
     }
     pointers[k] = iterator_.data_ptr(i);
     for (int d = 0; d < dimensions_; ++d) geometry.strides[k][d] = flat ? 0 : iterator_.strides(i)[d];
     args[count++] = {&pointers[k], sizeof(void*), 1};
   }
-  for (int s = 0; s < num_scalars_; ++s) {
-    Number& number = numbers[kMaxOperands + s];
-    number = to_number(scalars_[s], integral);
-    args[count++] = {&number, sizeof(Number), 0};
-  }
+  for (int s = 0; s < num_scalars_; ++s) numbers.add(scalars_[s], args.data(), count);
   args[count++] = {&geometry, sizeof(geometry), 0};
 
   if (C10_UNLIKELY(observed())) notify({op_, Tier::kPortable, true, nullptr});

@@ -98,6 +98,20 @@ REALS = [
     Real("cos", torch.cos, low=-1e5, high=1e5, ulp=3.0),
     Real("logit", lambda x: torch.logit(x), low=-0.1, high=1.1, constants=(-1.0,)),
     Real("logit", lambda x: torch.logit(x, eps=0.2), low=-0.1, high=1.1, constants=(0.2,)),
+    *(
+        Real(
+            "logit_backward",
+            lambda g, x, e=eps: torch.ops.aten.logit_backward(g, x, e),
+            arity=2,
+            low=-0.1,
+            high=1.1,
+            constants=(-1.0 if eps is None else eps,),
+            specials=FINITE,
+        )
+        for eps in (None, 0.2)
+    ),
+    *(Real("round_decimals", lambda x, d=d: torch.round(x, decimals=d), constants=(d,)) for d in (2, 0, -1)),
+    Real("finite", lambda x: torch.nan_to_num(x, 1.5, 7.0, -3.0), constants=(1.5, 7.0, -3.0)),
     Real("ndtri", S.ndtri, low=-0.1, high=1.1),
     *(Real(name, getattr(S, name)) for name in words("i0e i1 i1e log_ndtr ndtr entr erfcx spherical_bessel_j0")),
     *(

@@ -14,6 +14,7 @@ from hardpoint import ops
 DTYPES = (
     *(torch.float32, torch.float64, torch.bfloat16, torch.float16),
     *(torch.int64, torch.int32, torch.uint8, torch.bool),
+    *(torch.complex64, torch.complex128),
 )
 LOW = (torch.bfloat16, torch.float16)
 SAMPLES = 8
@@ -25,6 +26,15 @@ ENTRIES = [
     for entry in op_db
     if {entry.aten_name or entry.name, entry.name.replace(".", "_")} & BASES
 ]
+
+
+def has_complex(op: ops.Op) -> bool:
+    """Whether an operator's portable kernel takes complex numbers."""
+    return any(isinstance(e, dict) and "complex" in e for e in (op.expression, *op.variants.values()))
+
+
+#: Overloads that no complex call may leave to the CPU.
+COMPLEX = {overload for overload, op in TABLE.items() if has_complex(op)}
 
 #: torch's own float64 results are wrong by this much there (checked against arbitrary precision).
 TOLERANCE = {"special.bessel_j0": 1e-5, "special.bessel_y1": 1e-5}
@@ -46,7 +56,7 @@ def move(value: Any, target: Any) -> Any:
 def samples(entry: Any, dtype: torch.dtype) -> list[Any]:
     if dtype not in entry.supported_dtypes("cpu"):
         return []
-    grad = dtype.is_floating_point and entry.supports_autograd
+    grad = (dtype.is_floating_point or dtype.is_complex) and entry.supports_autograd
     return list(entry.sample_inputs("cpu", dtype, requires_grad=grad))[:SAMPLES]
 
 
@@ -77,8 +87,9 @@ def test_against_the_cpu(entry: Any) -> None:
             if not isinstance(actual, torch.Tensor):
                 continue
             close(actual, expected, entry.name, dtype)
-            if dtype.is_floating_point:
-                on_cpu = [n for n, tiers in hardpoint.counters().items() if "cpu" in tiers and n[6:] in TABLE]
+            if dtype.is_floating_point or dtype.is_complex:
+                expected_here = TABLE if dtype.is_floating_point else COMPLEX
+                on_cpu = [n for n, tiers in hardpoint.counters().items() if "cpu" in tiers and n[6:] in expected_here]
                 assert not on_cpu, f"{dtype}: served by the CPU"
             ran += 1
     assert ran > 0
@@ -87,7 +98,7 @@ def test_against_the_cpu(entry: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.values[0].supports_autograd])
 def test_gradients_against_the_cpu(entry: Any) -> None:
-    for dtype in (torch.float32, torch.float64):
+    for dtype in (torch.float32, torch.float64, torch.complex128):
         for sample in samples(entry, dtype):
             if not isinstance(sample.input, torch.Tensor) or not sample.input.requires_grad:
                 continue

@@ -1,6 +1,10 @@
 #include "../../ops/matmul.h"
 
+#include <ATen/ScalarOps.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
 
 #include "../custom.h"
@@ -64,12 +68,45 @@ const hp::Kernel* vendor_product() {
   return slot.get();
 }
 
+// The product alone, as a part of another operator's work.
+bool inner_product(const Overload& overload, const Tensor& out, const Tensor& a, const Tensor& b) {
+  Device& device = device_holding(out);
+  if (hp::call_vendor(overload.op, vendor_product(), device, {output(view(out)), input(view(a)), input(view(b))})) {
+    return true;
+  }
+  PortableScope scope(overload);
+  return hp::ops::launch_product(overload, device, view(out), {}, view(a), view(b), {}, {}) && scope.done();
+}
+
+// Of complex numbers, the product is made first and the rest pointwise.
+bool complex_addmm(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat1,
+                   const Tensor& mat2, const at::Scalar& beta, const at::Scalar& alpha) {
+  const bool vector = mat2.dim() == 1;
+  const Tensor right = vector ? mat2.unsqueeze(1) : mat2;
+  Tensor made =
+      empty(vector ? at::IntArrayRef({out.size(0), 1}) : out.sizes(), out.scalar_type(), out.device().index());
+  if (mat1.numel() == 0) {
+    made.zero_();
+  } else if (!inner_product(overload, made, mat1, right)) {
+    return false;
+  }
+  if (vector) made = made.squeeze(1);
+  Tensor target = out;
+  if (beta.toComplexDouble() == 0.0) {
+    at::mul_out(target, made, at::native::wrapped_scalar_tensor(alpha));
+  } else {
+    at::add_out(target, beta.equal(1) ? self : at::mul(self, beta), made, alpha);
+  }
+  return true;
+}
+
 // Matrices, batches of matrices, or a matrix and a vector.
 bool addmm(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat1, const Tensor& mat2,
            const at::Scalar& beta, const at::Scalar& alpha) {
   check_same_device(overload, {&self, &mat1, &mat2, &out});
   const at::ScalarType dtype = out.scalar_type();
   if (self.scalar_type() != dtype || mat1.scalar_type() != dtype || mat2.scalar_type() != dtype) return false;
+  if (out.is_complex() && out.numel() != 0) return complex_addmm(overload, out, self, mat1, mat2, beta, alpha);
   const std::optional<Factor> b = factor(beta, dtype), a = factor(alpha, dtype);
   if (!a || !b) return false;
   const bool vector = mat2.dim() == 1;
@@ -131,15 +168,24 @@ bool addmm(const Overload& overload, Tensor& self, const Tensor& batch1, const T
   return sum_of_products(overload, self, self, batch1, batch2, beta, alpha);
 }
 
+// A row times a column; vdot takes the conjugate of the row.
+bool complex_dot(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& other) {
+  static const std::string conjugating = "aten::vdot";
+  const Tensor row = (overload.op.name == conjugating ? at::conj_physical(self) : self).unsqueeze(0);
+  return inner_product(overload, out.view({1, 1}), row, other.unsqueeze(1));
+}
+
 // dot and vdot, which differ for complex numbers only.
 std::optional<Tensor> dot(const Overload& overload, const Tensor& self, const Tensor& other) {
   if (self.dim() != 1 || other.dim() != 1 || self.numel() != other.numel() ||
-      self.scalar_type() != other.scalar_type() || self.is_complex() || self.device() != other.device())
+      self.scalar_type() != other.scalar_type() || self.device() != other.device())
     return std::nullopt;
   Tensor out = empty({}, self.scalar_type(), self.device().index());
   if (self.numel() == 0) return out.zero_();
-  if (!hp::ops::dot(overload, device_holding(self), view(out), view(self), view(other))) return std::nullopt;
-  return out;
+  const bool done = self.is_complex()
+                        ? complex_dot(overload, out, self, other)
+                        : hp::ops::dot(overload, device_holding(self), view(out), view(self), view(other));
+  return done ? std::optional<Tensor>(out) : std::nullopt;
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "../../ops/reduction.h"
 
 #include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/mul.h>
 
 #include "../custom.h"
 #include "../dimensions.h"
@@ -20,13 +22,37 @@ bool mean(const Overload& overload, const Tensor& out, const Tensor& self, at::O
   return hp::ops::mean(overload, device_holding(self), view(out), view(self), mask_of(self, dims), keepdim);
 }
 
+// Of complex numbers: halves are multiplied until one element is left.
+Tensor folded_product(const Overload& overload, const Tensor& self, int64_t dim) {
+  PortableScope scope(overload);
+  Tensor rest = self;
+  while (rest.size(dim) > 1) {
+    const int64_t size = rest.size(dim), half = size / 2;
+    Tensor product = at::mul(rest.narrow(dim, 0, half), rest.narrow(dim, half, half));
+    if (size % 2 != 0) product.narrow(dim, 0, 1).mul_(rest.narrow(dim, size - 1, 1));
+    rest = std::move(product);
+  }
+  scope.done();
+  // A product of nothing is 1.
+  return rest.size(dim) == 1 ? rest.select(dim, 0) : rest.sum(dim).fill_(1);
+}
+
 bool prod(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, bool keepdim,
           OptionalDtype /*dtype*/) {
+  if (self.is_complex() && self.dim() > 0 && self.scalar_type() == out.scalar_type() && overload.has_compiler) {
+    dim = dim < 0 ? dim + self.dim() : dim;
+    copy_tensor(keepdim ? out.select(dim, 0) : out, folded_product(overload, self, dim), false);
+    return true;
+  }
   return hp::ops::prod(overload, device_holding(self), view(out), view(self), mask_of(self, dim), keepdim);
 }
 
 OptionalTensor prod(const Overload& overload, const Tensor& self, OptionalDtype dtype) {
   const Tensor out = empty({}, at::native::get_dtype_from_self(self, dtype, true), self.device().index());
+  if (self.is_complex()) {
+    if (out.scalar_type() != self.scalar_type() || !overload.has_compiler) return {};
+    return folded_product(overload, self.reshape({-1}), 0);
+  }
   if (!hp::ops::prod(overload, device_holding(self), view(out), view(self), all_dimensions(self), false)) return {};
   return out;
 }
@@ -96,7 +122,8 @@ auto all(const auto&... args) { return truth<&hp::ops::all>(args...); }
 bool vector_norm(const Overload& overload, const Tensor& out, const Tensor& self, const at::Scalar& ord,
                  at::OptionalIntArrayRef dims, bool keepdim, OptionalDtype /*dtype*/) {
   if (ord.isComplex()) return false;
-  return hp::ops::vector_norm(overload, device_holding(self), view(out), view(self), ord.toDouble(),
+  const Tensor given = self.is_complex() ? at::abs(self) : self;
+  return hp::ops::vector_norm(overload, device_holding(self), view(out), view(given), ord.toDouble(),
                               mask_of(self, dims), keepdim);
 }
 bool vector_norm(const Overload& overload, const Tensor& out, const Tensor& self, const std::optional<at::Scalar>& ord,

@@ -6,7 +6,17 @@ typedef struct {
 
 /* Conversions as torch's CPU has them: anything that is not zero is true, NaN as well; a negative number wraps round in
  * a byte; small integers are reached through a wider one, since C leaves a number that does not fit undefined. */
-#if defined(R_IS_BOOL)
+#if defined(T_IS_COMPLEX) && defined(R_IS_COMPLEX)
+#define COPY_CONVERT(x) R_M(make)((R_part)(x).re, (R_part)(x).im)
+#elif defined(R_IS_COMPLEX)
+#define COPY_CONVERT(x) R_M(real)((R_part)(x))
+#elif defined(T_IS_COMPLEX) && defined(R_IS_BOOL)
+#define COPY_CONVERT(x) ((R)T_M(truth)(x))
+#elif defined(T_IS_COMPLEX) && (defined(R_IS_U8) || defined(R_IS_I8) || defined(R_IS_I16))
+#define COPY_CONVERT(x) ((R)(hp_i64)(x).re)
+#elif defined(T_IS_COMPLEX)
+#define COPY_CONVERT(x) R_put((R_c)(x).re)
+#elif defined(R_IS_BOOL)
 #define COPY_CONVERT(x) R_put(x)
 #elif defined(T_IS_FLOAT) && T_IS_FLOAT && defined(R_IS_U8)
 #define COPY_CONVERT(x) ((R)(hp_i64)(x))
@@ -16,7 +26,7 @@ typedef struct {
 #define COPY_CONVERT(x) R_put((R_c)(x))
 #endif
 
-#if HP_LSIZE == 1 && (defined(T_IS_F16) || defined(R_IS_F16))
+#if HP_LSIZE == 1 && (defined(T_IS_F16) || defined(R_IS_F16)) && !defined(T_IS_COMPLEX) && !defined(R_IS_COMPLEX)
 /* Halves that lie side by side are converted by runs. */
 #define COPY_STAGED 1
 #if defined(T_IS_F16) && defined(R_IS_F32)

@@ -17,6 +17,11 @@ HP_FN HP_T HP_F(ceil)(HP_T x) { return HP_LIB(ceil)(x); }
 HP_FN HP_T HP_F(floor)(HP_T x) { return HP_LIB(floor)(x); }
 HP_FN HP_T HP_F(trunc)(HP_T x) { return HP_LIB(trunc)(x); }
 HP_FN HP_T HP_F(round)(HP_T x) { return HP_LIB(rint)(x); }
+/* A negative number of decimals rounds before the point. */
+HP_FN HP_T HP_F(round_decimals)(HP_T x, HP_T decimals) {
+  HP_T scale = HP_LIB(pow)(HP_K(10.0), HP_LIB(fabs)(decimals));
+  return decimals < 0 ? HP_LIB(rint)(x / scale) * scale : HP_LIB(rint)(x * scale) / scale;
+}
 HP_FN HP_T HP_F(frac)(HP_T x) { return x - HP_LIB(trunc)(x); }
 HP_FN HP_T HP_F(nextafter)(HP_T x, HP_T y) { return HP_LIB(nextafter)(x, y); }
 
@@ -28,6 +33,12 @@ HP_FN HP_T HP_F(minimum)(HP_T a, HP_T b) { return HP_F(select)(a < b || a != a, 
 HP_FN HP_T HP_F(fmax)(HP_T a, HP_T b) { return HP_F(select)(a >= b || b != b, a, b); }
 HP_FN HP_T HP_F(fmin)(HP_T a, HP_T b) { return HP_F(select)(a <= b || b != b, a, b); }
 HP_FN HP_T HP_F(heaviside)(HP_T x, HP_T at_zero) { return x == 0 ? at_zero : (HP_T)(x > 0); }
+
+HP_FN HP_T HP_F(finite)(HP_T x, HP_T nan, HP_T highest, HP_T lowest) {
+  HP_T r = HP_F(select)(x == HP_INF, highest, x);
+  r = HP_F(select)(x == -HP_INF, lowest, r);
+  return HP_F(select)(x != x, nan, r);
+}
 
 /* ---- arithmetic ---------------------------------------------------------------------------------------------------
  */
@@ -87,6 +98,12 @@ HP_FN HP_T HP_F(logit)(HP_T x, HP_T eps) {
   HP_T hi = HP_K(1.0) - eps, c = x < eps ? eps : x > hi ? hi : x;
   c = eps < 0 ? x : c;
   return HP_F(log)(c / (HP_K(1.0) - c));
+}
+
+HP_FN HP_T HP_F(logit_backward)(HP_T grad, HP_T x, HP_T eps) {
+  HP_T inside = grad / (x * (HP_K(1.0) - x));
+  if (eps < 0) return x < 0 || x > HP_K(1.0) ? HP_NAN : x == 0 || x == HP_K(1.0) ? grad * HP_INF : inside;
+  return x < eps || x > HP_K(1.0) - eps ? HP_K(0.0) : inside;
 }
 
 /* ---- trigonometric, hyperbolic ------------------------------------------------------------------------------------

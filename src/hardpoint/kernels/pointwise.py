@@ -19,9 +19,13 @@ STORAGE = {
     "i64": "hp_i64",
     "u8": "hp_u8",
     "bool": "hp_u8",
+    "c64": "hp_c64",
+    "c128": "hp_c128",
 }
 COMPUTE = {**STORAGE, "f16": "float", "bf16": "float"}
 FLOATS = ("f32", "f64", "f16", "bf16")
+#: Complex dtypes with the dtype of their parts.
+PARTS = {"c64": "f32", "c128": "f64"}
 
 MAX_OPERANDS, MAX_DIMENSIONS = 6, 8
 
@@ -67,25 +71,43 @@ def expression(op: Op, spec: Specialisation) -> str | None:
             return None
         chosen = variants[spec.variant]
     if isinstance(chosen, Mapping):
-        kind = "float" if spec.compute in FLOATS else "bool" if spec.compute == "bool" else "int"
-        return chosen.get(kind)
-    # One expression for all dtypes; functions of M exist for floating-point numbers only.
-    return chosen if "M(" not in chosen or spec.compute in FLOATS else None
+        kinds = {**dict.fromkeys(FLOATS, "float"), **dict.fromkeys(PARTS, "complex"), "bool": "bool"}
+        return chosen.get(kinds.get(spec.compute, "int"))
+    # One expression for all real dtypes; functions of M exist for floating-point numbers only.
+    return chosen if spec.compute in FLOATS or ("M(" not in chosen and spec.compute not in PARTS) else None
+
+
+def is_complex(spec: Specialisation) -> bool:
+    """Whether the kernel needs complex types."""
+    return any(dtype in PARTS for dtype in (spec.compute, *(operand.dtype for operand in spec.operands)))
 
 
 def load(operand: Operand, place: str, compute: str) -> str:
     """An operand's element in the computation's type."""
-    if operand.dtype in ("f16", "bf16"):
-        value = f"hp_load_{operand.dtype}({place})"
-    elif operand.dtype == "bool":
-        value = f"({place} != 0)"
-    else:
-        value = place
+    if compute in PARTS:
+        part = STORAGE[PARTS[compute]]
+        if operand.dtype in PARTS:
+            return place if operand.dtype == compute else f"M(make)(({part})({place}).re, ({part})({place}).im)"
+        return f"M(real)(({part}){_real(operand.dtype, place)})"
+    value = _real(operand.dtype, place)
     return f"(T){value}" if compute != "bool" or operand.dtype == "bool" else f"(T)({value} != 0)"
 
 
-def store(dtype: str, value: str) -> str:
-    """A value in an output's storage type."""
+def _real(dtype: str, place: str) -> str:
+    if dtype in ("f16", "bf16"):
+        return f"hp_load_{dtype}({place})"
+    return f"({place} != 0)" if dtype == "bool" else place
+
+
+def store(dtype: str, value: str, compute: str) -> str:
+    """A value in an output's storage type; of a complex number, a real output keeps the real part."""
+    if dtype in PARTS:
+        if compute not in PARTS:
+            return f"hp_real_{dtype}(({STORAGE[PARTS[dtype]]})({value}))"
+        part = STORAGE[PARTS[dtype]]
+        return value if dtype == compute else f"hp_make_{dtype}(({part}){value}.re, ({part}){value}.im)"
+    if compute in PARTS:
+        value = f"M(truth)({value})" if dtype == "bool" else f"({value}).re"
     if dtype in ("f16", "bf16"):
         return f"hp_store_{dtype}((float)({value}))"
     if dtype == "bool":
@@ -98,26 +120,34 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     value = expression(op, spec)
     if value is None or len(spec.operands) != spec.outputs + len(op.inputs) or spec.outputs != 1:
         return None
+    if spec.compute not in PARTS and any(operand.dtype in PARTS for operand in spec.operands[1:]):
+        return None
     # Promoted integer arithmetic would give numbers that do not fit the type; the cast brings them back.
-    body = store(spec.operands[0].dtype, f"(T)({value})")
+    result = "result" if spec.compute in PARTS else f"(T)({value})"
+    body = store(spec.operands[0].dtype, result, spec.compute)
     name = f"hp_{op.name}"
     names = [f"p{k}" for k in range(len(spec.operands))]
-    number = "double" if spec.compute in FLOATS else "hp_i64"
-    parameters = [
-        ("HP_GLOBAL char*" if operand.inner != "number" else number, names[k])
-        for k, operand in enumerate(spec.operands)
-    ]
-    parameters += [(number, f"a{k}") for k in range(len(op.attributes))]
+    parameters: list[tuple[str, str]] = []
+    for k, operand in enumerate(spec.operands):
+        pointer = operand.inner != "number"
+        parameters += [("HP_GLOBAL char*", names[k])] if pointer else _number(names[k], spec.compute)
+    for k in range(len(op.attributes)):
+        parameters += _number(f"a{k}", spec.compute)
     parameters.append(("hp_geometry", "g"))
 
-    constants = "".join(f"  const T {name} = (T)a{k};\n" for k, name in enumerate(op.attributes))
-    constants += "".join(
-        f"  const T {op.inputs[k - 1]} = (T){names[k]};\n"
-        for k, operand in enumerate(spec.operands)
-        if k > 0 and operand.inner == "number"
+    given = [(name, f"a{k}") for k, name in enumerate(op.attributes)]
+    given += [(op.inputs[k - 1], names[k]) for k, operand in enumerate(spec.operands) if operand.inner == "number"]
+    part = STORAGE[PARTS[spec.compute]] if spec.compute in PARTS else ""
+    # Read into a name of their own, since an input may be called as a variable around the loop is.
+    constants = "".join(
+        f"  const T given_{name} = "
+        + (f"M(make)(({part}){value}, ({part}){value}_im)" if part else f"(T){value}")
+        + ";\n"
+        for name, value in given
     )
     staged = _staged(spec) if group_size == 1 else []
-    elements = "".join(
+    elements = "".join(f"      const T {name} = given_{name};\n" for name, _ in given)
+    elements += "".join(
         f"      const T {op.inputs[k - 1]} = "
         f"{f'b{k}[j - at]' if k in staged else load(operand, _place(operand, k), spec.compute)};\n"
         for k, operand in enumerate(spec.operands)
@@ -125,6 +155,8 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     )
     pointers = [k for k, operand in enumerate(spec.operands) if operand.inner != "number"]
     write = f"b0[j - at] = (float)(T)({value})" if 0 in staged else f"{_place(spec.operands[0], 0)} = {body}"
+    if spec.compute in PARTS:
+        elements += f"      const T result = {value};\n"
     loop = _runs if group_size == 1 else _items
     code = loop(spec, pointers, elements, f"      {write};\n", group_size)
     function = {"f16": "f32", "bf16": "f32", "bool": "u8"}.get(spec.compute, spec.compute)
@@ -138,6 +170,13 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     )
     per_group = ELEMENTS_CPU if group_size == 1 else ELEMENTS_GPU * group_size
     return head + _kernel(dialect, name, parameters, constants + code, per_group, group_size), name, per_group
+
+
+def _number(name: str, compute: str) -> list[tuple[str, str]]:
+    """The parameters that pass a number, in the widest type of its kind: a complex one is two."""
+    if compute in PARTS:
+        return [("double", name), ("double", f"{name}_im")]
+    return [("double" if compute in FLOATS else "hp_i64", name)]
 
 
 def _staged(spec: Specialisation) -> list[int]:

@@ -20,9 +20,10 @@ MAGIC = b"hpkernel1\n"
 
 
 @functools.cache
-def preamble(special: bool) -> str:
-    """What every kernel starts with; special functions only where they are used, since they take time to compile."""
-    return "\n".join(map(_text, ["math.h", *(["math_special.h"] if special else []), "dialect.h"]))
+def preamble(special: bool = False, complex_numbers: bool = False) -> str:
+    """What every kernel starts with; what few kernels use is there for those only, since it takes time to compile."""
+    extra = ["math_special.h"] * special + ["math_complex.h"] * complex_numbers
+    return "\n".join(map(_text, ["math.h", *extra, "dialect.h"]))
 
 
 def _text(name: str) -> str:
@@ -55,11 +56,11 @@ def generate(name: str, description: str, dialect: str, group_size: int) -> tupl
         kernel, _, rule = kernel.partition("@")
         text = (template.rule_definitions(RULES[rule]) if rule else "") + _text(f"{family}.c")
         code, entry, elements = template.source(family, text, kernel, description, dialect, group_size)
-        return preamble(special=False) + code, entry, elements
+        return preamble(complex_numbers="c64" in description or "c128" in description) + code, entry, elements
     op = ops.find(name)
     spec = pointwise.Specialisation.parse(description)
     text = pointwise.expression(op, spec) or ""
-    return pointwise.source(op, spec, dialect, group_size, preamble(_is_special(text)))
+    return pointwise.source(op, spec, dialect, group_size, preamble(_is_special(text), pointwise.is_complex(spec)))
 
 
 def _is_special(expression: str) -> bool:

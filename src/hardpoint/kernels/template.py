@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from hardpoint.kernels.pointwise import COMPUTE, ELEMENTS_CPU, ELEMENTS_GPU, FLOATS, STORAGE
+from hardpoint.kernels.pointwise import COMPUTE, ELEMENTS_CPU, ELEMENTS_GPU, FLOATS, PARTS, STORAGE
 from hardpoint.ops import Reduction
 
 HEAD = re.compile(r"^HP_KERNEL\((\w+)\)\(([^)]*)\)\s*\{\n", re.M)
@@ -42,7 +42,17 @@ def source(
 
 
 def type_definitions(name: str, dtype: str) -> str:
-    """What a kernel may use for one type parameter."""
+    """What a kernel may use for one type parameter; of a complex type, its functions and the type of its parts."""
+    if dtype in PARTS:
+        return (
+            f"typedef {STORAGE[dtype]} {name}, {name}_c, {name}_a;\n"
+            f"typedef {STORAGE[PARTS[dtype]]} {name}_part;\n"
+            f"#define {name}_get(v) (v)\n"
+            f"#define {name}_put(v) (v)\n"
+            f"#define {name}_M(name) hp_##name##_{dtype}\n"
+            f"#define {name}_IS_FLOAT 0\n"
+            f"#define {name}_IS_COMPLEX 1\n"
+        )
     real = {"f16": "f32", "bf16": "f32"}.get(dtype, dtype)
     get, put = "(v)", f"(({STORAGE[dtype]})(v))"
     if dtype in ("f16", "bf16"):

@@ -22,9 +22,26 @@ Kind = Literal["pointwise", "copy", "custom"]
 
 #: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
 #: TensorIterator.
-Iteration = Literal["unary", "comparison", "force_bool", "where"]
+#:
+#: ``real``: of a complex input, the output is real; ``angle``: the same, and whole numbers become floating-point ones.
+#: ``complex``: real inputs, a complex output. ``scalar_first`` and ``scalar_last``: that input is a number.
+Iteration = Literal[
+    "unary",
+    "unary_float",
+    "binary",
+    "comparison",
+    "force_bool",
+    "where",
+    "real",
+    "angle",
+    "complex",
+    "scalar_first",
+    "scalar_last",
+]
 
-#: An expression for every dtype, or one for each class of dtypes that has one: ``float``, ``int`` and ``bool``.
+#: An expression for every real dtype, or one for each class of dtypes that has one: ``float``, ``int``, ``bool`` and
+#: ``complex``. Complex numbers have no signs for arithmetic, only functions: ``M(add)(self, other)``; see
+#: kernels/math_complex.h. Where the output is real or bool, it gets the real part.
 Expression = str | Mapping[str, str]
 
 
@@ -33,7 +50,7 @@ class Overload:
     """How an ATen overload maps onto its standard operator."""
 
     #: Arguments that are the kernel's attributes, in order; a number stands for itself, ``name=value`` gives an
-    #: optional argument a value when it is absent.
+    #: optional argument a value when it is absent, in the adapter's language.
     attributes: tuple[str | int, ...] = ()
     #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
     chooser: str = ""

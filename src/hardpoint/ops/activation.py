@@ -1,7 +1,7 @@
 """Activation functions and their backward."""
 
 from hardpoint.ops import Expression, Op, Overload
-from hardpoint.ops.pointwise import PLAIN, function
+from hardpoint.ops.pointwise import PLAIN, analytic, function, without_shape
 
 
 def activation(
@@ -33,7 +33,7 @@ OPS = (
     ),
     activation("threshold", "self <= threshold ? value : self", "threshold", "value"),
     activation("threshold_backward", "self <= threshold ? (T)0 : grad_output", "threshold", inputs=GRAD_SELF),
-    function("silu"),
+    analytic("silu"),
     function("mish"),
     activation(
         "silu_backward",
@@ -42,8 +42,100 @@ OPS = (
         },
         inputs=GRAD_SELF,
     ),
-    activation("sigmoid_backward", {"float": "grad_output * ((T)1 - output) * output"}, inputs=GRAD_OUTPUT),
-    activation("tanh_backward", {"float": "grad_output * ((T)1 - output * output)"}, inputs=GRAD_OUTPUT),
+    activation(
+        "sigmoid_backward",
+        {
+            "float": "grad_output * ((T)1 - output) * output",
+            "complex": "M(mul)(grad_output, M(conj)(M(mul)(M(complement)(output), output)))",
+        },
+        inputs=GRAD_OUTPUT,
+    ),
+    activation(
+        "tanh_backward",
+        {
+            "float": "grad_output * ((T)1 - output * output)",
+            "complex": "M(mul)(grad_output, M(conj)(M(complement)(M(mul)(output, output))))",
+        },
+        inputs=GRAD_OUTPUT,
+    ),
+    Op(
+        "mish_backward",
+        "pointwise",
+        GRAD_SELF,
+        "the gradient of mish",
+        without_shape("mish_backward", iteration="binary"),
+        expression={"float": "grad_output * M(d_mish)(self)"},
+    ),
+    Op(
+        "hardswish",
+        "pointwise",
+        ("self",),
+        "out = self * hardsigmoid(self)",
+        without_shape("hardswish", "hardswish.out", "hardswish_", iteration="unary"),
+        expression={"float": "M(hardswish)(self)"},
+    ),
+    Op(
+        "hardswish_backward",
+        "pointwise",
+        GRAD_SELF,
+        "the gradient of hardswish",
+        without_shape("hardswish_backward", iteration="binary"),
+        expression={"float": "grad_output * M(d_hardswish)(self)"},
+    ),
+    Op(
+        "hardtanh",
+        "pointwise",
+        ("self",),
+        "self brought between two numbers",
+        without_shape("hardtanh", "hardtanh.out", "hardtanh_", iteration="unary", attributes=("min_val", "max_val")),
+        ("min_val", "max_val"),
+        {"float": "M(minimum)(M(maximum)(self, min_val), max_val)"},
+    ),
+    Op(
+        "hardtanh_backward",
+        "pointwise",
+        GRAD_SELF,
+        "the gradient of hardtanh",
+        without_shape(
+            "hardtanh_backward", "hardtanh_backward.grad_input", iteration="binary", attributes=("min_val", "max_val")
+        ),
+        ("min_val", "max_val"),
+        {"float": "self <= min_val || self >= max_val ? (T)0 : grad_output"},
+    ),
+    Op(
+        "log_sigmoid_backward",
+        "pointwise",
+        GRAD_SELF,
+        "the gradient of log_sigmoid",
+        without_shape("log_sigmoid_backward", "log_sigmoid_backward.grad_input", iteration="binary"),
+        expression={"float": "grad_output * M(d_log_sigmoid)(self)"},
+    ),
+    Op(
+        "prelu",
+        "pointwise",
+        ("self", "weight"),
+        "self where it is positive, weight * self elsewhere",
+        without_shape("_prelu_kernel", iteration="binary"),
+        expression={"float": "self > 0 ? self : weight * self"},
+    ),
+    Op(
+        "glu",
+        "pointwise",
+        ("half", "gate"),
+        "half of a tensor, gated by the sigmoid of the other half",
+        {"glu": PLAIN},
+        expression={"float": "half * M(sigmoid)(gate)"},
+    ),
+    Op(
+        "logit",
+        "pointwise",
+        ("self",),
+        "log(self / (1 - self)), self first brought into [eps, 1 - eps] unless eps < 0",
+        without_shape("logit", "logit.out", "logit_", iteration="unary_float", attributes=("eps=-1.0",)),
+        ("eps",),
+        {"float": "M(logit)(self, eps)"},
+    ),
+    activation("logit_backward", {"float": "M(logit_backward)(grad_output, self, eps)"}, "eps=-1.0", inputs=GRAD_SELF),
     Op(
         "gelu",
         "pointwise",

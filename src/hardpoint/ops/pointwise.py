@@ -21,20 +21,50 @@ def function(name: str, doc: str = "") -> Op:
     return unary(name, doc or f"out = {name}(self)", f"M({name})(self)")
 
 
-def real(expression: str) -> Expression:
+def analytic(name: str) -> Op:
+    """One that complex numbers have, too."""
+    return unary(name, f"out = {name}(self)", {"float": f"M({name})(self)", "complex": f"M({name})(self)"})
+
+
+def real(expression: str) -> dict[str, str]:
     """The same expression for floating-point and whole numbers, but not for truth values."""
     return {"float": expression, "int": expression}
 
 
+def everywhere(expression: str, **others: str) -> dict[str, str]:
+    """The same expression for all real dtypes, with those of other classes beside it."""
+    return {**dict.fromkeys(("float", "int", "bool"), expression), **others}
+
+
 def comparison(name: str, sign: str) -> Op:
     """A comparison; the output is bool."""
-    return binary(name, f"out = self {sign} other", f"self {sign} other", f"{name}.Tensor", f"{name}.Scalar")
+    expression: Expression = f"self {sign} other"
+    if name in ("eq", "ne"):
+        expression = everywhere(f"self {sign} other", complex=f"M({name})(self, other)")
+    return binary(name, f"out = self {sign} other", expression, f"{name}.Tensor", f"{name}.Scalar")
 
 
 def logical(name: str, doc: str, expression: str) -> Op:
     """A truth function of two numbers; the output is bool."""
     overloads = {f"{name}.out": Overload(iteration="comparison")}
-    return Op(name, "pointwise", ("self", "other"), doc, overloads, expression=expression)
+    expressions = everywhere(expression, complex=f"M({name})(self, other)")
+    return Op(name, "pointwise", ("self", "other"), doc, overloads, expression=expressions)
+
+
+def without_shape(*aten: str, iteration: str, attributes: tuple[str, ...] = ()) -> dict[str, Overload]:
+    """Overloads for which torch has no structured kernel."""
+    return dict.fromkeys(aten, Overload(attributes, iteration=iteration))  # type: ignore[arg-type]
+
+
+def shift(side: str, python_name: str) -> Op:
+    """A shift of bits, under its own name and as Python's operator."""
+    name = f"bitwise_{side}_shift"
+    overloads = {f"{name}.Tensor": PLAIN}
+    for prefix in ("", "i"):
+        overloads |= without_shape(f"__{prefix}{python_name}__.Tensor", iteration="binary")
+        overloads |= without_shape(f"__{prefix}{python_name}__.Scalar", iteration="scalar_last")
+    doc = f"self, its bits moved {side} by other"
+    return Op(name, "pointwise", ("self", "other"), doc, overloads, expression={"int": f"M({name})(self, other)"})
 
 
 def rounding(name: str) -> Op:
@@ -43,7 +73,10 @@ def rounding(name: str) -> Op:
 
 
 #: From the nearer end, which is exact at both.
-LERP = {"float": "M(abs)(weight) < (T)0.5 ? self + weight * (end - self) : end - (end - self) * ((T)1 - weight)"}
+LERP = {
+    "float": "M(abs)(weight) < (T)0.5 ? self + weight * (end - self) : end - (end - self) * ((T)1 - weight)",
+    "complex": "M(lerp)(self, end, weight)",
+}
 
 ARITHMETIC = (
     Op(
@@ -53,7 +86,12 @@ ARITHMETIC = (
         "out = self + alpha * other",
         {"add.Tensor": Overload(("alpha",))},
         ("alpha",),
-        {"float": "self + alpha * other", "int": "self + alpha * other", "bool": "self | (alpha & other)"},
+        {
+            "float": "self + alpha * other",
+            "int": "self + alpha * other",
+            "bool": "self | (alpha & other)",
+            "complex": "M(add)(self, M(mul)(alpha, other))",
+        },
     ),
     Op(
         "sub",
@@ -62,9 +100,22 @@ ARITHMETIC = (
         "out = self - alpha * other",
         {"sub.Tensor": Overload(("alpha",))},
         ("alpha",),
-        {"float": "self - alpha * other", "int": "self - alpha * other"},
+        {
+            "float": "self - alpha * other",
+            "int": "self - alpha * other",
+            "complex": "M(sub)(self, M(mul)(alpha, other))",
+        },
     ),
-    binary("mul", "out = self * other", {"float": "self * other", "int": "self * other", "bool": "self & other"}),
+    binary(
+        "mul",
+        "out = self * other",
+        {
+            "float": "self * other",
+            "int": "self * other",
+            "bool": "self & other",
+            "complex": "M(mul)(self, other)",
+        },
+    ),
     Op(
         "div",
         "pointwise",
@@ -72,18 +123,59 @@ ARITHMETIC = (
         "out = self / other, exact or rounded",
         {"div.Tensor": PLAIN, "div.Tensor_mode": Overload(chooser="rounding_mode")},
         variants={
-            "": {"float": "self / other"},
+            "": {"float": "self / other", "complex": "M(div)(self, other)"},
             "trunc": {"float": "M(trunc)(self / other)", "int": "M(trunc_divide)(self, other)"},
             "floor": {"float": "M(floor_divide)(self, other)", "int": "M(floor_divide)(self, other)"},
         },
     ),
     binary("remainder", "self modulo other, with other's sign", real("M(remainder)(self, other)")),
     binary("fmod", "self modulo other, with self's sign", real("M(fmod)(self, other)")),
-    unary("neg", "out = -self", {"float": "-self", "int": "-self"}),
-    unary("reciprocal", "out = 1 / self", "(T)1 / self"),
-    unary("abs", "out = |self|", {"float": "M(abs)(self)", "int": "self < 0 ? -self : self"}, "abs.out", "unary"),
+    unary("neg", "out = -self", {"float": "-self", "int": "-self", "complex": "M(neg)(self)"}),
+    unary("reciprocal", "out = 1 / self", {"float": "(T)1 / self", "complex": "M(reciprocal)(self)"}),
+    unary(
+        "abs",
+        "out = |self|",
+        {"float": "M(abs)(self)", "int": "self < 0 ? -self : self", "complex": "M(abs)(self)"},
+        "abs.out",
+        "real",
+    ),
+    Op(
+        "angle",
+        "pointwise",
+        ("self",),
+        "the angle in the complex plane",
+        without_shape("angle", "angle.out", iteration="angle"),
+        expression={
+            "float": "self != self ? self : self < 0 ? (T)3.14159265358979323846 : (T)0",
+            "complex": "M(angle)(self)",
+        },
+    ),
+    unary(
+        "conj_physical",
+        "the complex conjugate",
+        everywhere("self", complex="M(conj)(self)"),
+        "conj_physical.out",
+        "unary",
+    ),
+    Op(
+        "polar",
+        "pointwise",
+        ("abs", "angle"),
+        "the complex number of that modulus and angle",
+        without_shape("polar.out", iteration="complex"),
+        expression={"complex": "M(polar)(abs, angle)"},
+    ),
     unary("sign", "-1, 0 or 1", {"float": "M(sign)(self)", "int": "(self > 0) - (self < 0)", "bool": "self"}),
-    unary("sgn", "-1, 0 or 1", {"float": "M(sign)(self)", "int": "(self > 0) - (self < 0)", "bool": "self"}),
+    unary(
+        "sgn",
+        "-1, 0 or 1; of a complex number, the one of modulus 1 with its angle",
+        {
+            "float": "M(sign)(self)",
+            "int": "(self > 0) - (self < 0)",
+            "bool": "self",
+            "complex": "M(sgn)(self)",
+        },
+    ),
     Op(
         "addcmul",
         "pointwise",
@@ -91,7 +183,11 @@ ARITHMETIC = (
         "out = self + value * tensor1 * tensor2",
         {"addcmul": Overload(("value",))},
         ("value",),
-        {"float": "self + value * tensor1 * tensor2", "int": "self + value * tensor1 * tensor2"},
+        {
+            "float": "self + value * tensor1 * tensor2",
+            "int": "self + value * tensor1 * tensor2",
+            "complex": "M(add)(self, M(mul)(M(mul)(value, tensor1), tensor2))",
+        },
     ),
     Op(
         "addcdiv",
@@ -100,7 +196,10 @@ ARITHMETIC = (
         "out = self + value * tensor1 / tensor2",
         {"addcdiv": Overload(("value",))},
         ("value",),
-        {"float": "self + value * tensor1 / tensor2"},
+        {
+            "float": "self + value * tensor1 / tensor2",
+            "complex": "M(add)(self, M(div)(M(mul)(value, tensor1), tensor2))",
+        },
     ),
     Op(
         "lerp",
@@ -186,6 +285,35 @@ COMPARISON = (
         ("max",),
         {"float": "M(minimum)(self, max)", "int": "self < max ? self : max"},
     ),
+    Op(
+        "clamp",
+        "pointwise",
+        ("self",),
+        "self brought between two numbers",
+        {"clamp": Overload(("min=lowest(self)", "max=highest(self)"))},
+        ("min", "max"),
+        {
+            "float": "M(minimum)(M(maximum)(self, min), max)",
+            "int": "(self > min ? self : min) < max ? (self > min ? self : min) : max",
+        },
+    ),
+    Op(
+        "nan_to_num",
+        "pointwise",
+        ("self",),
+        "what is no number or infinite, as given numbers",
+        without_shape(
+            "nan_to_num.out",
+            iteration="unary",
+            attributes=("nan=0.0", "posinf=highest_finite(self)", "neginf=lowest_finite(self)"),
+        ),
+        ("nan", "posinf", "neginf"),
+        everywhere(
+            "self",
+            float="M(finite)(self, nan, posinf, neginf)",
+            complex="M(finite)(self, nan, posinf, neginf)",
+        ),
+    ),
     unary("isposinf", "whether self is +inf", {"float": "M(isinf)(self) && self > 0", "int": "0", "bool": "0"}),
     unary("isneginf", "whether self is -inf", {"float": "M(isinf)(self) && self < 0", "int": "0", "bool": "0"}),
     unary("signbit", "whether self is negative", {"float": "M(signbit)(self)", "int": "self < 0", "bool": "0"}),
@@ -196,13 +324,17 @@ LOGIC = (
     binary("bitwise_or", "out = self | other", {"int": "self | other", "bool": "self | other"}),
     binary("bitwise_xor", "out = self ^ other", {"int": "self ^ other", "bool": "self ^ other"}),
     unary("bitwise_not", "out = ~self", {"int": "~self", "bool": "!self"}),
+    shift("left", "lshift"),
+    shift("right", "rshift"),
+    binary("gcd", "the greatest common divisor", {"int": "M(gcd)(self, other)"}, "gcd"),
+    binary("lcm", "the least common multiple", {"int": "M(lcm)(self, other)"}, "lcm"),
     Op(
         "logical_not",
         "pointwise",
         ("self",),
         "whether self is zero",
         {"logical_not.out": Overload(iteration="force_bool")},
-        expression="self == 0",
+        expression=everywhere("self == 0", complex="M(logical_not)(self)"),
     ),
     Op(
         "isnan",
@@ -210,7 +342,7 @@ LOGIC = (
         ("self",),
         "whether self is no number",
         {"isnan": Overload(iteration="force_bool")},
-        expression="self != self",
+        expression=everywhere("self != self", complex="M(isnan)(self)"),
     ),
     Op(
         "where",
@@ -218,7 +350,7 @@ LOGIC = (
         ("condition", "self", "other"),
         "self where the condition holds, other elsewhere",
         {"where.self": Overload(iteration="where"), "where.self_out": Overload(iteration="where")},
-        expression="condition != 0 ? self : other",
+        expression=everywhere("condition != 0 ? self : other", complex="condition.re != 0 ? self : other"),
     ),
     logical("logical_and", "both are not zero", "self != 0 && other != 0"),
     logical("logical_or", "one is not zero", "self != 0 || other != 0"),
@@ -228,12 +360,21 @@ LOGIC = (
 ROUNDING = (
     *map(rounding, ("ceil", "floor", "trunc", "round")),
     unary("frac", "self - trunc(self)", {"float": "M(frac)(self)"}),
+    Op(
+        "round_decimals",
+        "pointwise",
+        ("self",),
+        "self rounded to a number of decimals",
+        {"round.decimals": Overload(("decimals",))},
+        ("decimals",),
+        {"float": "M(round_decimals)(self, decimals)"},
+    ),
 )
 
 ELEMENTARY = (
-    *map(function, ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt")),
-    *map(function, ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")),
-    *map(function, ("sigmoid", "erf", "erfc", "sinc")),
+    *map(analytic, ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sigmoid", "sinc")),
+    *map(analytic, ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")),
+    *map(function, ("erf", "erfc")),
     binary("atan2", "the angle of (other, self)", {"float": "M(atan2)(self, other)"}, "atan2"),
     binary("hypot", "sqrt(self² + other²)", {"float": "M(hypot)(self, other)"}, "hypot"),
     binary("copysign", "|self| with other's sign", {"float": "M(copysign)(self, other)"}),
@@ -257,8 +398,12 @@ ELEMENTARY = (
         "pointwise",
         ("self", "exponent"),
         "out = self ** exponent",
-        {"pow.Tensor_Tensor": PLAIN},
-        expression=real("M(pow)(self, exponent)"),
+        {
+            "pow.Tensor_Tensor": PLAIN,
+            "pow.Scalar": Overload(iteration="scalar_first", own_shape=True),
+            "pow.Scalar_out": Overload(iteration="scalar_first", own_shape=True),
+        },
+        expression={**real("M(pow)(self, exponent)"), "complex": "M(pow)(self, exponent)"},
     ),
     Op(
         "pow_scalar",
@@ -267,7 +412,11 @@ ELEMENTARY = (
         "out = self ** exponent, for a number",
         {"pow.Tensor_Scalar": Overload(("exponent",))},
         ("exponent",),
-        {"float": "exponent == (T)2 ? self * self : exponent == (T)3 ? self * self * self : M(pow)(self, exponent)"},
+        {
+            "float": "exponent == (T)2 ? self * self : exponent == (T)3 ? self * self * self : M(pow)(self, exponent)",
+            "int": "M(pow)(self, exponent)",
+            "complex": "M(pow_scalar)(self, exponent)",
+        },
     ),
 )
 

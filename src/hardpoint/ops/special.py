@@ -1,6 +1,6 @@
 """Special functions."""
 
-from hardpoint.ops import Op
+from hardpoint.ops import Op, Overload
 from hardpoint.ops.pointwise import binary, function, unary
 
 
@@ -30,6 +30,15 @@ OPS = (
     special("spherical_bessel_j0", inputs="x"),
     binary("xlog1py", "self * log1p(other)", {"float": "M(xlog1py)(self, other)"}, "special_xlog1py"),
     binary("zeta", "the Hurwitz zeta function", {"float": "M(zeta)(self, other)"}, "special_zeta"),
+    Op(
+        "polygamma",
+        "pointwise",
+        ("self",),
+        "the n-th derivative of digamma",
+        {"polygamma": Overload(("n",))},
+        ("n",),
+        {"float": "M(polygamma)((int)n, self)"},
+    ),
     binary("igamma", "the lower incomplete gamma function", {"float": "M(igamma)(self, other)"}, "igamma"),
     binary("igammac", "the upper incomplete gamma function", {"float": "M(igammac)(self, other)"}, "igammac"),
     *(polynomial(f"chebyshev_polynomial_{kind}") for kind in "tuvw"),
