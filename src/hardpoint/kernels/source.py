@@ -1,0 +1,46 @@
+"""The sources of portable kernels, for a device's dialect and size of groups. Needs nothing that is compiled."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+from hardpoint import ops
+from hardpoint.kernels import pointwise, template
+from hardpoint.ops.reduction import RULES
+
+@functools.cache
+def preamble(special: bool) -> str:
+    """What every kernel starts with; special functions only where they are used, since they take time to compile."""
+    return "\n".join(map(_text, ["math.h", *(["math_special.h"] if special else []), "dialect.h"]))
+
+
+def _text(name: str) -> str:
+    """A file of this folder with its includes put in: devices compile one text, not files."""
+    text = (Path(__file__).parent / name).read_text()
+    return re.sub(r'^#include "(\w+\.h)"$', lambda found: _text(found[1]), text, flags=re.M)
+
+
+def generate(name: str, description: str, dialect: str, group_size: int) -> tuple[str, str, int] | None:
+    """The source of a kernel, its name, and elements a group; None if there is no such kernel.
+
+    The name is that of a standard operator with an expression in the tables, or ``family:kernel`` for one of the
+    families' own files; ``family:kernel@rule`` is one that reduces by a rule.
+    """
+    family, _, kernel = name.partition(":")
+    if kernel:
+        kernel, _, rule = kernel.partition("@")
+        text = (template.rule_definitions(RULES[rule]) if rule else "") + _text(f"{family}.c")
+        code, entry, elements = template.source(family, text, kernel, description, dialect, group_size)
+        return preamble(special=False) + code, entry, elements
+    op = ops.find(name)
+    spec = pointwise.Specialisation.parse(description)
+    text = pointwise.expression(op, spec) or ""
+    return pointwise.source(op, spec, dialect, group_size, preamble(_is_special(text)))
+
+
+def _is_special(expression: str) -> bool:
+    from hardpoint.ops import special
+
+    return any(f"M({op.name})" in expression for op in special.OPS)
