@@ -48,6 +48,11 @@ size_t num_runnable() {
 
 }  // namespace
 
+const std::vector<Arch>& all_archs() {
+  static const auto* all = new std::vector<Arch>(std::begin(archs), std::end(archs));
+  return *all;
+}
+
 const Arch* best_arch() { return &archs[num_runnable() - 1]; }
 
 const Arch* find_arch(const char* name) {

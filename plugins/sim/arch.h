@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace sim {
 
@@ -12,6 +13,8 @@ struct Arch {
   const char* option;       // for the C compiler
 };
 
+// Every level, also those that this CPU does not run, from the lowest to the highest.
+const std::vector<Arch>& all_archs();
 // The highest level that this CPU runs.
 const Arch* best_arch();
 // Null when this CPU cannot run that level, or there is none of that name.

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from hardpoint.kernels import portable, template
+from hardpoint.kernels import source as kernel_source
+from hardpoint.kernels import template
 
 GROUP = 4
 HARNESS = """
@@ -44,9 +45,9 @@ void run(void* const* args, unsigned long long groups) {
 
 def compiled(folder: Path, family: str, kernel: str, description: str, size: int) -> Any:
     """The kernel for groups of that size, as a function of its arguments and the number of groups."""
-    text = portable._text(f"{family}.c")
+    text = kernel_source.text_of(f"{family}.c")
     code, entry, elements = template.source(family, text, kernel, description, "c", size)
-    head = portable.preamble(special=False)
+    head = kernel_source.preamble(special=False)
     head = head.replace("#define hp_lid ((hp_i64)0)", "#define hp_lid item")
     head = head.replace("#define hp_barrier() ((void)0)", "#define hp_barrier() pthread_barrier_wait(&barrier)")
     declared, rest = HARNESS.split("typedef struct", 1)
@@ -195,6 +196,6 @@ def test_group_sizes_agree(case: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}:{c[1]} {c[2]}")
 def test_other_dialects_have_a_source(case: Any, dialect: str) -> None:
     family, kernel, description, *_ = case
-    made = portable.generate(f"{family}:{kernel}", description, dialect, 64)
+    made = kernel_source.generate(f"{family}:{kernel}", description, dialect, 64)
     assert made is not None
     assert f"void {'__launch_bounds__(64) ' if dialect == 'cuda' else ''}hp_{family}_{kernel}(" in made[0]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hardpoint.kernels import portable
+from hardpoint.kernels import source as kernel_source
 
 KERNELS = {
     "indexing:positions": "I=i64 DIMS=2",
@@ -30,7 +30,7 @@ KERNELS = {
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_text(name: str, dialect: str) -> None:
-    made = portable.generate(name, KERNELS[name], dialect, 64)
+    made = kernel_source.generate(name, KERNELS[name], dialect, 64)
     assert made is not None
     text, entry, elements = made
     assert entry == "hp_" + name.replace(":", "_")

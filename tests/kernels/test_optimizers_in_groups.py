@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from hardpoint.kernels import portable
+from hardpoint.kernels import source as kernel_source
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 pytestmark = [
@@ -35,7 +35,7 @@ Run = Callable[..., None]
 
 def build(folder: Path, name: str, description: str, items: int) -> tuple[Run, int]:
     """A function that runs the kernel on the host, and the elements that a group takes."""
-    made = portable.generate(name, description, "c", items)
+    made = kernel_source.generate(name, description, "c", items)
     assert made is not None
     source, entry, elements = made
     if items > 1:
@@ -171,7 +171,7 @@ def test_transpose(tmp_path, name, dtype, shape):
     ],
 )
 def test_other_dialects(name, description, dialect):
-    made = portable.generate(name, description, dialect, 64)
+    made = kernel_source.generate(name, description, dialect, 64)
     assert made is not None
     source, entry, elements = made
     assert elements == 256

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from hardpoint.kernels import portable
+from hardpoint.kernels import source as kernel_source
 
 DRIVER = """
 #include <pthread.h>
@@ -58,7 +58,7 @@ class Kernel:
     """One kernel for groups of a size, compiled for threads."""
 
     def __init__(self, folder: Path, name: str, description: str, group_size: int) -> None:
-        made = portable.generate(name, description, "c", group_size)
+        made = kernel_source.generate(name, description, "c", group_size)
         assert made is not None
         source, entry, self.elements = made
         for before, after in CHANGES.items():

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from hardpoint.kernels import portable
+from hardpoint.kernels import source as kernel_source
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
@@ -49,7 +49,7 @@ class Kernel:
     """One kernel, compiled for groups of SIZE threads."""
 
     def __init__(self, folder: Path, name: str, description: str) -> None:
-        made = portable.generate(name, description, "c", SIZE)
+        made = kernel_source.generate(name, description, "c", SIZE)
         assert made is not None
         text, entry, self.elements = made
         for old, new in (
@@ -258,7 +258,7 @@ KERNELS = {
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_other_dialects(name: str, dialect: str) -> None:
-    made = portable.generate(name, KERNELS[name], dialect, 128)
+    made = kernel_source.generate(name, KERNELS[name], dialect, 128)
     assert made is not None
     text, entry, _ = made
     assert f"void {entry}(" in text if dialect == "opencl" else f"{entry}(" in text

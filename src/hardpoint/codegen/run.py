@@ -9,9 +9,10 @@ import sys
 import types
 from pathlib import Path
 
-package = types.ModuleType("hardpoint")
-package.__path__ = [str(Path(__file__).parent.parent)]
-sys.modules["hardpoint"] = package
+for name in ("hardpoint", "hardpoint.kernels"):
+    package = types.ModuleType(name)
+    package.__path__ = [str(Path(__file__).parent.parent.joinpath(*name.split(".")[1:]))]
+    sys.modules[name] = package
 generator = sys.argv.pop(1)
 # This script's folder would otherwise shadow top-level modules of the same name.
 sys.path[:] = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import os
-import re
 import tempfile
 import zlib
 from pathlib import Path
 
-from hardpoint import ops
-from hardpoint._runtime import core, package_file
-from hardpoint.kernels import pointwise, template
-from hardpoint.ops.reduction import RULES
+from hardpoint._runtime import core
+from hardpoint.kernels import prebuilt
+from hardpoint.kernels.source import generate
 
 #: In front of a cached binary: a mark with the format's version, then its length and checksum.
 MAGIC = b"hpkernel1\n"
-
-
-@functools.cache
-def preamble(special: bool = False, complex_numbers: bool = False) -> str:
-    """What every kernel starts with; what few kernels use is there for those only, since it takes time to compile."""
-    extra = ["math_special.h"] * special + ["math_complex.h"] * complex_numbers
-    return "\n".join(map(_text, ["math.h", *extra, "dialect.h"]))
-
-
-def _text(name: str) -> str:
-    """A file of this folder with its includes put in: devices compile one text, not files."""
-    text = package_file(f"kernels/{name}").read_text()
-    return re.sub(r'^#include "(\w+\.h)"$', lambda found: _text(found[1]), text, flags=re.M)
 
 
 def specialise(runtime: str, index: int, name: str, description: str) -> tuple[bytes, str, int] | None:
@@ -42,54 +25,27 @@ def specialise(runtime: str, index: int, name: str, description: str) -> tuple[b
     if made is None:
         return None
     source, kernel, elements = made
+    if record := os.environ.get("HARDPOINT_RECORD_KERNELS"):
+        with Path(record).open("a") as file:
+            file.write(f"{name}\t{description.strip()}\n")
     return binary(runtime, index, fingerprint, source), kernel, elements
 
 
-def generate(name: str, description: str, dialect: str, group_size: int) -> tuple[str, str, int] | None:
-    """The source of a kernel, its name, and elements a group; None if there is no such kernel.
-
-    The name is that of a standard operator with an expression in the tables, or ``family:kernel`` for one of the
-    families' own files; ``family:kernel@rule`` is one that reduces by a rule.
-    """
-    family, _, kernel = name.partition(":")
-    if kernel:
-        kernel, _, rule = kernel.partition("@")
-        text = (template.rule_definitions(RULES[rule]) if rule else "") + _text(f"{family}.c")
-        code, entry, elements = template.source(family, text, kernel, description, dialect, group_size)
-        return preamble(complex_numbers="c64" in description or "c128" in description) + code, entry, elements
-    op = ops.find(name)
-    spec = pointwise.Specialisation.parse(description)
-    text = pointwise.expression(op, spec) or ""
-    return pointwise.source(op, spec, dialect, group_size, preamble(_is_special(text), pointwise.is_complex(spec)))
-
-
-def _is_special(expression: str) -> bool:
-    from hardpoint.ops import special
-
-    return any(f"M({op.name})" in expression for op in special.OPS)
-
-
 def binary(runtime: str, index: int, fingerprint: str, source: str) -> bytes:
-    """Compiled code for a source, from the disk if it was compiled before."""
-    key = hashlib.sha256(source.encode()).hexdigest()
-    for folder in _caches():
-        found = _read(folder / fingerprint / key)
-        if found is not None:
-            return found
-    compiled = core.compile(runtime, index, source, "")
-    _write(_caches()[-1] / fingerprint / key, compiled)
-    return compiled
+    """Compiled code for a source: what the package was built with, or the user's own store, or compiled now."""
+    key = prebuilt.key(source)
+    place = _store() / fingerprint / key
+    found = prebuilt.find(fingerprint, key) or _read(place)
+    if found is None:
+        found = core.compile(runtime, index, source, "")
+        _write(place, found)
+    return found
 
 
-def _caches() -> list[Path]:
-    """Where binaries are looked for: what the package was built with, then the user's own."""
+def _store() -> Path:
     from hardpoint.plugins import _cache_dir
 
-    own = _cache_dir() / "kernels"
-    try:
-        return [package_file("prebuilt"), own]
-    except FileNotFoundError:
-        return [own]
+    return _cache_dir() / "kernels"
 
 
 def _read(path: Path) -> bytes | None:

@@ -1,0 +1,59 @@
+"""Compiles the usual portable kernels for sim when the package is built.
+
+Run as ``python run.py prebuild TOOL LIST FOLDER``: the list has a kernel a line, as HARDPOINT_RECORD_KERNELS writes it
+while a program runs; the folder gets an archive for each level of the CPU. What does not compile is left out: it is
+compiled when it is needed, or the next tier takes the call.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from hardpoint.kernels import prebuilt
+from hardpoint.kernels.source import generate
+
+
+def sources(listed: str) -> dict[str, str]:
+    """Key and source of each kernel in the list."""
+    found = {}
+    for line in sorted(set(listed.splitlines())):
+        name, _, description = line.partition("\t")
+        made = generate(name, description, "c", 1)
+        if made is not None:
+            found[prebuilt.key(made[0])] = made[0]
+    return found
+
+
+def main() -> None:
+    """Fill the archives."""
+    tool, listed, folder = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+    folder.mkdir(parents=True, exist_ok=True)
+    kernels = sources(listed.read_text())
+    levels = subprocess.run([tool], check=True, capture_output=True, text=True).stdout.split()
+    jobs = int(os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", "2"))
+    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(jobs) as pool:
+        for key, text in kernels.items():
+            (Path(work) / f"{key}.c").write_text(text)
+
+        def compiled(level: str, key: str) -> bytes | None:
+            target = Path(work) / f"{level}-{key}"
+            done = subprocess.run([tool, level, Path(work) / f"{key}.c", target], capture_output=True)
+            return target.read_bytes() if done.returncode == 0 else None
+
+        for level in levels:
+            binaries = pool.map(lambda key, level=level: compiled(level, key), kernels)
+            # The time in the archive is a fixed one: the same sources give the same file.
+            with zipfile.ZipFile(folder / f"{level}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+                for key, binary in zip(kernels, binaries, strict=True):
+                    if binary is not None:
+                        archive.writestr(zipfile.ZipInfo(key), binary, zipfile.ZIP_DEFLATED)
+
+
+if __name__ == "__main__":
+    main()
