@@ -30,6 +30,17 @@ def sources(listed: str) -> dict[str, str]:
     return found
 
 
+def kept(archive: Path, tool: Path) -> dict[str, bytes]:
+    """What an earlier build left, unless the tool has changed since."""
+    if not archive.exists() or archive.stat().st_mtime < tool.stat().st_mtime:
+        return {}
+    try:
+        with zipfile.ZipFile(archive) as old:
+            return {name: old.read(name) for name in old.namelist()}
+    except (OSError, zipfile.BadZipFile):
+        return {}
+
+
 def main() -> None:
     """Fill the archives."""
     tool, listed, folder = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
@@ -47,7 +58,8 @@ def main() -> None:
             return target.read_bytes() if done.returncode == 0 else None
 
         for level in levels:
-            binaries = pool.map(lambda key, level=level: compiled(level, key), kernels)
+            old = kept(folder / f"{level}.zip", tool)
+            binaries = list(pool.map(lambda key, level=level, old=old: old.get(key) or compiled(level, key), kernels))
             # The time in the archive is a fixed one: the same sources give the same file.
             with zipfile.ZipFile(folder / f"{level}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
                 for key, binary in zip(kernels, binaries, strict=True):

@@ -1,0 +1,85 @@
+"""Kernels that come with the package: nobody waits for them, and they need no compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from hardpoint._runtime import package_file
+from hardpoint.kernels import prebuilt
+from hardpoint.kernels.source import generate
+
+pytestmark = pytest.mark.slow
+
+USUAL = [line.split("\t") for line in package_file("kernels/usual.txt").read_text().splitlines()]
+
+PROGRAM = """
+import torch, hardpoint
+from torch import nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 10))
+x, y = torch.randn(8, 1, 8, 8), torch.arange(8)
+losses = []
+for device in ("cpu", "sim"):
+    model = net.to(device)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+    net = net.cpu()
+    for p in net.parameters():
+        p.grad = None
+print([name for name, tiers in hardpoint.counters().items() if "cpu" in tiers])
+"""
+
+
+def run(cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "HARDPOINT_DEVICE": "sim",
+            "HARDPOINT_CACHE": str(cache),
+            "HARDPOINT_CC": "/nonexistent",
+            **environment,
+        },
+    )
+
+
+def test_every_usual_kernel_is_there_for_every_level_of_the_cpu() -> None:
+    archives = sorted(package_file("prebuilt").glob("*.zip"))
+    assert len(archives) >= 1
+    keys = {prebuilt.key(made[0]) for name, text in USUAL if (made := generate(name, text, "c", 1)) is not None}
+    assert len(keys) > 100
+    for archive in archives:
+        with zipfile.ZipFile(archive) as opened:
+            assert set(opened.namelist()) == keys, archive.name
+            assert opened.testzip() is None
+
+
+def test_training_without_a_compiler(tmp_path: Path) -> None:
+    done = run(tmp_path)
+    assert done.stdout == "[]\n", done.stderr
+    assert not list((tmp_path / "kernels").glob("*/*")), "something was compiled"
+
+
+@pytest.mark.parametrize("level", ["x86-64", "x86-64-v3"])
+def test_an_older_cpu_has_its_own(level: str, tmp_path: Path) -> None:
+    if not (package_file("prebuilt") / f"c-{level}.zip").exists():
+        pytest.skip("another kind of CPU")
+    done = run(tmp_path, HARDPOINT_SIM_ARCH=level)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_without_them_and_without_a_compiler_the_cpu_takes_over(tmp_path: Path) -> None:
+    done = run(tmp_path, HARDPOINT_PREBUILT="0")
+    assert "aten::relu" not in done.stdout  # sim's own kernel
+    assert "aten::convolution_overrideable" in done.stdout, done.stderr
