@@ -79,8 +79,8 @@ Convolution relate(const View& x, const View& y, const View& weight, const Convo
   return g;
 }
 
-bool has_vectors(const Device& device, const Convolution& g) {
-  return device.plugin.compiler.group_size == 1 && volume(g.kernel) <= kMaxTaps;
+bool has_vectors(const Device& device, DType dtype, const Convolution& g) {
+  return device.plugin.compiler.group_size == 1 && is_float(dtype) && volume(g.kernel) <= kMaxTaps;
 }
 
 // Scratch memory with a padded tensor.
@@ -255,7 +255,7 @@ bool make_y(const Service& service, Device& device, const View& y, const View& x
     return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {},
                           {});
   }
-  if (has_vectors(device, g)) {
+  if (has_vectors(device, y.dtype, g)) {
     const Padding padding = pad_x(g);
     Application a;
     a.groups = g.groups;
@@ -345,7 +345,7 @@ bool make_x(const Service& service, Device& device, const View& x, const View& y
     return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {},
                           {});
   }
-  if (has_vectors(device, g) && make_x_by_phases(service, device, x, y, weight, bias, g)) return true;
+  if (has_vectors(device, x.dtype, g) && make_x_by_phases(service, device, x, y, weight, bias, g)) return true;
   static TemplateKernels kernels("convolution:x", {"T"});
   TemplateCall call(kernels, device, {x.dtype});
   if (!call.available()) return false;
@@ -358,7 +358,7 @@ bool make_x(const Service& service, Device& device, const View& x, const View& y
 bool make_weight(const Service& service, Device& device, const View& weight, const View& x, const View& y,
                  const Convolution& g) {
   static TemplateKernels kernels("convolution:weight", {"T"}), fast("convolution_vectors:correlate", {"T"});
-  if (has_vectors(device, g)) {
+  if (has_vectors(device, weight.dtype, g)) {
     const Padding x_padding = pad_x(g), y_padding = pad_y_like(g, x_padding);
     Padded padded_x(device, x, x_padding), padded_y(device, y, y_padding);
     TemplateCall call(fast, device, {weight.dtype});
@@ -413,7 +413,7 @@ bool convolution(const Service& service, Device& device, const View& out, const 
           {output(out), input(input_view), input(weight), input(bias), attribute(a.stride, n), attribute(a.padding, n),
            attribute(a.dilation, n), attribute(a.transposed), attribute(a.output_padding, n), attribute(a.groups)}))
     return true;
-  if (!service.has_compiler || !is_float(out.dtype)) return false;
+  if (!service.has_compiler || !(is_float(out.dtype) || out.dtype == DType::kI64)) return false;
   Convolution g = a.transposed ? relate(out, input_view, weight, a) : relate(input_view, out, weight, a);
   PortableScope scope(service);
   const bool made = a.transposed ? make_x(service, device, out, input_view, weight, bias, g)

@@ -83,3 +83,14 @@ def test_distributions_are_compared(wrong) -> None:
     torch.manual_seed(0)
     assert compare.distribution([torch.randn(2000)], [torch.randn(2000)]) == ""
     assert compare.distribution([wrong(torch.randn(2000))], [torch.randn(2000)]) != ""
+
+
+def test_gradients_among_equal_elements() -> None:
+    x = torch.tensor([[1.0, 2.0, 1.0], [2.0, 3.0, 3.0]])
+    gradient = torch.tensor([[5.0, 0.0, 7.0], [1.0, 8.0, 8.5]])
+    other = torch.tensor([[7.0, 1.0, 5.0], [0.0, 8.5, 8.0]])
+    assert torch.equal(compare.among_equals(gradient, x), compare.among_equals(other, x))
+    assert torch.equal(compare.among_equals(gradient, x), gradient)
+    moved = torch.tensor([[0.0, 5.0, 7.0], [1.0, 8.0, 8.5]])  # from a 1 to a 2
+    assert not torch.equal(compare.among_equals(moved, x), gradient)
+    assert compare.among_equals(gradient[0], x) is not None  # broadcast: as it is

@@ -208,6 +208,35 @@ def test_results_are_the_same_every_time() -> None:
     assert all(torch.equal(a, b) for run in runs[1:] for a, b in zip(run, runs[0], strict=True))
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_integers(dimensions: int, transposed: bool) -> None:
+    rng = random.Random(dimensions)
+    function = (TRANSPOSED if transposed else ORDINARY)[dimensions - 1]
+    for _ in range(12):
+        sizes, weight_sizes, arguments = draw(rng, dimensions, transposed)
+        # Beyond what a float64 holds: products must be those of integers.
+        x, weight = (torch.randint(-(2**31), 2**31, s) for s in (sizes, weight_sizes))
+        channels = weight.shape[1] * arguments["groups"] if transposed else weight.shape[0]
+        bias = torch.randint(-(2**40), 2**40, (channels,)) if rng.random() < 0.5 else None
+        right = function(x, weight, bias, **arguments)
+        hardpoint.reset_counters()
+        ours = function(x.to("sim"), weight.to("sim"), None if bias is None else bias.to("sim"), **arguments)
+        assert torch.equal(ours.cpu(), right)
+        assert "cpu" not in hardpoint.counters()["aten::convolution_overrideable"]
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_the_gradient_of_a_bias_keeps_its_precision(layout: torch.memory_format) -> None:
+    x, weight = torch.rand(16, 1, 90, 7), torch.ones(2, 1, 1, 1)
+    grad = torch.rand(16, 2, 90, 7) + 5  # no cancellation: errors of a plain sum add up
+    exact = grad.double().sum((0, 2, 3))
+    bias = torch.zeros(2, device="sim", requires_grad=True)
+    out = functional.conv2d(x.to("sim"), weight.to("sim"), bias)
+    (ours,) = torch.autograd.grad(out, bias, grad.to("sim").to(memory_format=layout))
+    torch.testing.assert_close(ours.cpu().double(), exact, rtol=2e-7, atol=0)
+
+
 def test_vendor_kernels_come_first() -> None:
     calls: list[tuple[str, Any]] = []
 

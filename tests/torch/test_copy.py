@@ -218,6 +218,18 @@ def test_lazy_bits_in(view, source_view, origin):
     exactly(base, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.float32])
+def test_conjugate_in_place(dtype):
+    x = torch.randn(4, 6, dtype=dtype)
+    y = x.to("sim")
+    assert y.conj_physical_() is y
+    assert torch.equal(y.cpu(), x.conj_physical())
+    y = x.to("sim")
+    y.t()[1:4:2].conj_physical_()
+    x.t()[1:4:2].conj_physical_()
+    assert torch.equal(y.cpu(), x)
+
+
 def test_view_as_real_and_complex():
     x = _complex().sim()
     real = torch.view_as_real(x)

@@ -177,6 +177,17 @@ def test_gradients_are_the_same_every_time() -> None:
     assert torch.equal(runs[0], runs[2])
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_adaptive_average_of_an_empty_batch(rank: int) -> None:
+    function = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[rank - 1]
+    x = torch.randn(0, 3, *[8] * rank, device="sim", requires_grad=True)
+    hardpoint.reset_counters()
+    function(x, 5).sum().backward()
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+    assert not on_cpu("pooling")
+
+
 def test_a_vendor_kernel_comes_first() -> None:
     seen = []
     with hardpoint.kernel("avg_pool2d")(

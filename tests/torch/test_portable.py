@@ -160,6 +160,17 @@ def test_large_tensors_use_many_groups() -> None:
     torch.testing.assert_close((a.to("sim").t() - 1).exp().cpu(), (a.t() - 1).exp())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("function", [torch.heaviside, torch.special.zeta], ids=["heaviside", "zeta"])
+def test_extreme_values(function: Any, dtype: torch.dtype) -> None:
+    info = torch.finfo(dtype)
+    special = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.5, -2.5, 30.0]
+    x = torch.tensor([*special, info.max, info.min, info.tiny], dtype=dtype)
+    expected = function(x[:, None], x[None, :])
+    actual = function(x[:, None].to("sim"), x[None, :].to("sim"))
+    torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
+
+
 def test_a_vendor_kernel_comes_first() -> None:
     x = torch.ones(3, device="sim")
     with hardpoint.kernel("exp")(lambda out, self: (_ for _ in ()).throw(NotImplementedError())):

@@ -108,6 +108,20 @@ def test_masked_softmax() -> None:
     torch.testing.assert_close(back.cpu(), torch.ops.aten._masked_softmax_backward(grad, right, mask, 3))
 
 
+@pytest.mark.parametrize("dim", [0, 1, (0, 1)], ids=str)
+def test_logsumexp_of_complex_numbers(dim: Any) -> None:
+    x = torch.randn(4, 5, dtype=torch.complex128).requires_grad_()
+    y = x.detach().to("sim").requires_grad_()
+    expected, actual = torch.logsumexp(x, dim), torch.logsumexp(y, dim)
+    torch.testing.assert_close(actual.cpu(), expected)
+    seed = torch.randn_like(expected)
+    (right,) = torch.autograd.grad(expected, x, seed)
+    (ours,) = torch.autograd.grad(actual, y, seed.to("sim"))
+    torch.testing.assert_close(ours.cpu(), right)
+    out = torch.empty(0, dtype=torch.complex128, device="sim")
+    torch.testing.assert_close(torch.logsumexp(y.detach(), dim, out=out).cpu(), expected.detach())
+
+
 def test_a_vendor_kernel_comes_first() -> None:
     seen = []
 

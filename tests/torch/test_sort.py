@@ -149,6 +149,20 @@ def test_medians_modes_and_kth_values(dtype: torch.dtype) -> None:
         assert not served_by_the_cpu()
 
 
+def test_mode_into_given_tensors() -> None:
+    x = torch.randint(0, 4, (5, 9)).float()
+    for keepdim in (False, True):
+        right = x.mode(0, keepdim)
+        hardpoint.reset_counters()
+        for values in (torch.empty(0, device="sim"), torch.zeros(18, device="sim")[::2].reshape(right.values.shape)):
+            places = torch.empty(right.indices.shape, dtype=torch.int64, device="sim")
+            torch.mode(x.to("sim"), 0, keepdim, out=(values, places))
+            assert torch.equal(values.cpu(), right.values)
+            told = x.gather(0, places.cpu().view(1, 9)).view_as(right.values)
+            assert torch.equal(told, right.values)
+        assert not served_by_the_cpu()
+
+
 def test_a_vendor_kernel_comes_first() -> None:
     seen = []
 

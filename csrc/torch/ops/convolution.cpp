@@ -33,10 +33,13 @@ const hp::Kernel* vendor_kernel(bool of_input) {
   return of_input ? input.get() : weight.get();
 }
 
+// Of the integers torch takes these only.
+bool taken(at::ScalarType dtype) { return at::isFloatingType(dtype) || dtype == at::kLong; }
+
 bool able(const Overload& overload, const Tensor& input, const Tensor& weight, const Tensor& third) {
   return (overload.able() || vendor_kernel(true) != nullptr || vendor_kernel(false) != nullptr) &&
          all_on_device(input, weight, third) && input.dim() >= 3 && input.dim() <= 5 && weight.dim() == input.dim() &&
-         at::isFloatingType(input.scalar_type()) && weight.scalar_type() == input.scalar_type() &&
+         taken(input.scalar_type()) && weight.scalar_type() == input.scalar_type() &&
          input.device() == weight.device() && weight.numel() != 0;
 }
 

@@ -274,7 +274,11 @@ OptionalTensor adaptive_average(const Overload& overload, const Tensor& self, In
 
 OptionalTensor adaptive_average_backward(const Overload& overload, const Tensor& grad, const Tensor& self, int rank) {
   if (grad.dim() != self.dim() || grad.dim() <= rank || grad.scalar_type() != self.scalar_type()) return std::nullopt;
-  if (grad.numel() == 0) return std::nullopt;
+  // An empty batch is fine; of other empty dimensions torch complains.
+  for (int64_t d = 1; d < grad.dim(); ++d) {
+    if (grad.size(d) == 0) return std::nullopt;
+  }
+  if (grad.size(0) != self.size(0)) return std::nullopt;
   Tensor out = empty_like(self, self.sizes(), self.scalar_type());
   if (self.dim() == 4 && rank == 2) out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
   const bool done = with_contiguous(out, grad, [&](const View& to, const View& from) {

@@ -91,6 +91,10 @@ std::optional<std::tuple<Tensor, Tensor>> mode(const Overload& overload, const T
   if (!pick<&hp::ops::mode>(overload, self, dim, keepdim, values, places)) return {};
   return std::make_tuple(std::move(values), std::move(places));
 }
+bool mode(const Overload& overload, const Tensor& self, int64_t dim, bool keepdim, const Tensor& values,
+          const Tensor& places) {
+  return pick<&hp::ops::mode>(overload, self, dim, keepdim, values, places);
+}
 
 }  // namespace
 }  // namespace hp::torch_adapter::ops

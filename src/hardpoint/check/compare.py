@@ -139,6 +139,20 @@ def values(
     return ""
 
 
+def among_equals(gradient: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """A gradient with its elements in order where those of its input are equal: the same whichever was selected."""
+    gradient, source = _plain(gradient), _plain(source)
+    if gradient.shape != source.shape or gradient.is_complex():
+        return gradient
+    flat = gradient.flatten()
+    order = flat.argsort(stable=True)
+    order = order[source.flatten()[order].argsort(stable=True)]
+    arranged = torch.empty_like(flat)
+    # Classes of equal elements keep their places, so that a message can name one.
+    arranged[source.flatten().argsort(stable=True)] = flat[order]
+    return arranged.view(gradient.shape)
+
+
 def _same_number(actual: Any, expected: Any) -> bool:
     if isinstance(expected, (float, complex)) and isinstance(actual, (int, float, complex)):
         a, e = (torch.tensor(v, dtype=torch.complex128) for v in (actual, expected))

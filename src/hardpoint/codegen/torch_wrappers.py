@@ -297,7 +297,13 @@ class Tables:
     def __init__(self) -> None:
         parsed = parse_native_yaml(str(PACKAGED / "native_functions.yaml"), str(PACKAGED / "tags.yaml"))
         self.functions = {str(f.func.name): f for f in parsed.native_functions}
-        self.composites = parsed.backend_indices[DispatchKey.CompositeExplicitAutograd]
+        self.composites = [
+            parsed.backend_indices[key]
+            for key in (
+                DispatchKey.CompositeExplicitAutograd,
+                DispatchKey.CompositeExplicitAutogradNonFunctional,
+            )
+        ]
         self.groups = {
             str(g.functional.func.name): g
             for g in get_grouped_native_functions(parsed.native_functions)
@@ -320,8 +326,8 @@ class Tables:
 
     def composite(self, function: NativeFunction) -> str:
         """The name of torch's function that composes this one; empty if there is none."""
-        kernel = self.composites.get_kernel(function)
-        return kernel.kernel if kernel is not None else ""
+        kernels = (index.get_kernel(function) for index in self.composites)
+        return next((kernel.kernel for kernel in kernels if kernel is not None), "")
 
 
 def part(wrappers: list[Wrapper]) -> str:

@@ -121,22 +121,26 @@ HP_KERNEL(weight)(HP_GLOBAL T* weight, HP_GLOBAL const T* x, HP_GLOBAL const T* 
 /* The sum of a channel of y, for each group one. */
 HP_KERNEL(bias)(HP_GLOBAL T* bias, HP_GLOBAL const T* y, convolution g) {
   HP_LOCAL T_a part[HP_LSIZE];
-  T_a sum = 0;
+  T_a sum = 0, lost = 0; /* There may be very many rows: what an addition loses is carried on. */
   y += hp_group * g.y[1];
   for (hp_i64 row = 0; row < g.batch * g.y_size[0] * g.y_size[1]; ++row) {
     HP_GLOBAL const T* const from = y + row / (g.y_size[0] * g.y_size[1]) * g.y[0] +
                                     row / g.y_size[1] % g.y_size[0] * g.y[2] + row % g.y_size[1] * g.y[3];
+    T_a next = -lost;
 #ifdef HP_VECTORS
     hp_i64 i = 0;
     if (g.y[4] == 1) {
       vs four = {0};
       for (; i + LANES <= g.y_size[2]; i += LANES) four += load_elements(from + i);
-      sum += total(four);
+      next += total(four);
     }
-    for (; i < g.y_size[2]; ++i) sum += (T_a)T_get(from[i * g.y[4]]);
+    for (; i < g.y_size[2]; ++i) next += (T_a)T_get(from[i * g.y[4]]);
 #else
-    HP_FOR_LOCAL(i, g.y_size[2]) sum += (T_a)T_get(from[i * g.y[4]]);
+    HP_FOR_LOCAL(i, g.y_size[2]) next += (T_a)T_get(from[i * g.y[4]]);
 #endif
+    const T_a longer = sum + next;
+    lost = longer - sum - next;
+    sum = longer;
   }
   part[hp_lid] = sum;
   hp_barrier();

@@ -112,14 +112,16 @@ HP_FN HP_T HP_F(trigamma)(HP_T x) {
  * to for j > 6 on. */
 HP_FN HP_T HP_F(zeta)(HP_T x, HP_T q) {
   if (x == HP_K(1.0)) return HP_INF;
-  if (!(x > HP_K(1.0)) || q != q) return HP_NAN;
-  if (q <= 0 && q == HP_LIB(floor)(q)) return HP_INF;
+  if (x < HP_K(1.0) || q != q) return HP_NAN;
+  if (q <= 0 && q == HP_LIB(floor)(q)) return HP_INF; /* even where x is a NaN, as in torch */
+  if (x != x) return HP_NAN;
   if (q <= 0 && x != HP_LIB(floor)(x)) return HP_NAN;
   HP_T s = HP_K(0.0);
   for (int i = 0; i < 9 || (q <= HP_K(9.0) && i < 100000); ++i, q += HP_K(1.0)) {
     HP_T t = HP_LIB(pow)(q, -x);
     s += t;
-    if (q > 0 && t <= s * HP_TINY_STEP) return s;
+    /* Powers that vanish from the first on are left to become a NaN, as in torch. */
+    if (q > 0 && t <= s * HP_TINY_STEP && s > 0) return s;
   }
   HP_T t = HP_LIB(pow)(q, -x);
   s += t * q / (x - HP_K(1.0)) + HP_K(0.5) * t;
@@ -128,9 +130,9 @@ HP_FN HP_T HP_F(zeta)(HP_T x, HP_T q) {
   for (int j = 1; j <= 10; ++j) {
     HP_T d = b * t;
     s += d;
-    if (HP_F(abs)(d) <= HP_F(abs)(s) * HP_TINY_STEP) break;
+    if (HP_F(abs)(d) <= HP_F(abs)(s) * HP_TINY_STEP && s != 0) break;
     k += HP_K(2.0);
-    t *= (x + k - HP_K(1.0)) / q * ((x + k) / q);
+    t *= (x + k - HP_K(1.0)) * (x + k) / (q * q);
     b = j == 1   ? HP_K(-1.0) / HP_K(720.0)
         : j == 2 ? HP_K(1.0) / HP_K(30240.0)
         : j == 3 ? HP_K(-1.0) / HP_K(1209600.0)

@@ -386,7 +386,7 @@ ELEMENTARY = (
         "heaviside",
         "0 below zero, 1 above, values at zero",
         {
-            "float": "self != self ? self : self == 0 ? values : (T)(self > 0)",
+            "float": "self == 0 ? values : (T)(self > 0)",
             "int": "self == 0 ? values : (T)(self > 0)",
             "bool": "self == 0 ? values : self",
         },

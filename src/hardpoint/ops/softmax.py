@@ -40,7 +40,7 @@ OPS = (
         "custom",
         ("self",),
         "out = log(sum(exp(self))) along the last dimension",
-        {"logsumexp": Overload(), "logsumexp.out": Overload()},
+        {"logsumexp": Overload(composite=True), "logsumexp.out": Overload(composite=True)},
     ),
     Op(
         "masked_softmax",

@@ -25,5 +25,10 @@ OPS = (
         *("nanmedian", "nanmedian.dim_values"),
         attributes=("dim", "keepdim"),
     ),
-    order("mode", "out, places = the most frequent, of equals the smallest", "mode", attributes=("dim", "keepdim")),
+    order(
+        "mode",
+        "out, places = the most frequent, of equals the smallest",
+        *("mode", "mode.values"),
+        attributes=("dim", "keepdim"),
+    ),
 )
