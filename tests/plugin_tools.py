@@ -21,10 +21,10 @@ def environment(cache: Path, **variables: str) -> dict[str, str]:
     return {**inherited, "HARDPOINT_CACHE": str(cache), **variables}
 
 
-def ask_python(code: str, cache: Path, **variables: str) -> Any:
+def ask_python(code: str, cache: Path, *, timeout: float = 120, **variables: str) -> Any:
     """Run a program that leaves its findings in a variable `answer`, and return them."""
     command = [sys.executable, "-c", f"{code}\nimport json\nprint('\\nanswer', json.dumps(answer))"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(cache, **variables), timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(cache, **variables), timeout=timeout)
     assert done.returncode == 0, f"the program ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return json.loads(next(line[7:] for line in done.stdout.splitlines() if line.startswith("answer ")))
 

@@ -15,9 +15,11 @@ from hardpoint.plugin import (
     _EXTENSIONS,
     _REQUIRED,
     DeviceError,
+    LaunchArg,
     Plugin,
     Status,
     _Host,
+    _LaunchArg,
     _PluginTable,
     _Properties,
 )
@@ -36,7 +38,9 @@ def places(table: Any) -> dict[str, tuple[int, int]]:
     return {name: (getattr(table, name).offset, getattr(table, name).size) for name, *_ in table._fields_}
 
 
-@pytest.mark.parametrize(("struct", "table"), [("HpPlugin", _PluginTable), ("HpProperties", _Properties)])
+@pytest.mark.parametrize(
+    ("struct", "table"), [("HpPlugin", _PluginTable), ("HpProperties", _Properties), ("HpLaunchArg", _LaunchArg)]
+)
 def test_layout(struct: str, table: Any, header: Layout) -> None:
     assert {"": (0, ctypes.sizeof(table)), **places(table)} == header[struct]
 
@@ -146,6 +150,81 @@ def test_queries(outcome: Any, status: Status) -> None:
     table, _, _ = filled(outcome)
     streams = ctypes.cast(table.streams, ctypes.POINTER(_EXTENSION_TABLES["streams"])).contents
     assert streams.query_stream(0, None) == status
+
+
+class Compiling(Odd):
+    dialect = "opencl"
+    group_size = 64
+    local_memory = 4096
+
+    def __init__(self, outcome: Any) -> None:
+        super().__init__(outcome)
+        self.seen: list[Any] = []
+
+    def device_count(self) -> int:
+        return 2
+
+    def fingerprint(self, device: int) -> str:
+        return f"odd-{device}"
+
+    def _note(self, *given: Any) -> Any:
+        self.seen.append(given)
+        return self._give()
+
+    compile = load = unload = find = launch = _note
+
+
+def compiler_of(plugin: Odd) -> tuple[Any, Any]:
+    """The table of its compiler, and the whole one, which keeps it alive."""
+    table = plugin._fill(_Host(fail=dict(_Host._fields_)["fail"](lambda status, *_: status)))
+    return ctypes.cast(table.compiler, ctypes.POINTER(_EXTENSION_TABLES["compiler"])).contents, table
+
+
+def test_compiler() -> None:
+    plugin = Compiling(b"code\0with zeros\0")
+    compiler, _table = compiler_of(plugin)
+    assert (compiler.dialect, compiler.group_size, compiler.local_memory) == (b"opencl", 64, 4096)
+    assert [ctypes.string_at(compiler.fingerprint(i)) for i in range(2)] == [b"odd-0", b"odd-1"]
+
+    binary, size = ctypes.c_void_p(), ctypes.c_size_t()
+    status = compiler.compile(1, "größer".encode(), b"-DX=1", ctypes.byref(binary), ctypes.byref(size))
+    assert status == Status.OK
+    assert ctypes.string_at(binary.value, size.value) == b"code\0with zeros\0"
+    assert plugin.seen.pop() == (1, "größer", "-DX=1")
+    compiler.release_binary(binary)
+    assert plugin._binaries == {}
+    compiler.release_binary(binary)  # not ours any more: nothing happens
+
+    plugin.outcome = 77
+    handle = ctypes.c_void_p()
+    assert compiler.load(0, b"a\0b", 3, ctypes.byref(handle)) == Status.OK
+    assert handle.value == 77
+    assert plugin.seen.pop() == (0, b"a\0b")
+    assert compiler.find(0, 77, b"kernel", ctypes.byref(handle)) == Status.OK
+    assert plugin.seen.pop() == (0, 77, "kernel")
+
+    pointer, number = ctypes.c_void_p(4096), ctypes.c_int64(5)
+    args = (_LaunchArg * 2)((ctypes.addressof(pointer), 8, 1), (ctypes.addressof(number), 8, 0))
+    triple = ctypes.c_uint32 * 3
+    assert compiler.launch(0, None, 77, triple(9, 2, 1), triple(64, 1, 1), args, 2) == Status.OK
+    given = [LaunchArg(ctypes.addressof(pointer), 8, True), LaunchArg(ctypes.addressof(number), 8, False)]
+    assert plugin.seen.pop() == (0, 0, 77, (9, 2, 1), (64, 1, 1), given)
+    assert compiler.unload(0, 77) == Status.OK
+    assert plugin.seen.pop() == (0, 77)
+
+
+def test_compiler_that_fails() -> None:
+    compiler, _table = compiler_of(Compiling(NotImplementedError("no compiler here")))
+    out = ctypes.c_void_p()
+    assert compiler.compile(0, b"", b"", ctypes.byref(out), ctypes.byref(ctypes.c_size_t())) == Status.NOT_SUPPORTED
+    assert compiler.load(0, b"x", 1, ctypes.byref(out)) == Status.NOT_SUPPORTED
+    assert out.value is None
+
+
+def test_only_what_compiles_has_a_compiler() -> None:
+    plugin = Odd(1)
+    plugin.find = plugin.load = lambda *_: 1  # type: ignore[attr-defined]
+    assert not plugin._fill(_Host()).compiler
 
 
 # ---- Through torch

@@ -10,7 +10,7 @@ import ctypes
 import enum
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from hardpoint._runtime import ABI, PluginError, core
 
@@ -62,16 +62,29 @@ class _Properties(Structure):
     )
 
 
+class _LaunchArg(Structure):
+    _fields_ = (("value", c_void_p), ("bytes", c_uint32), ("is_pointer", c_uint32))
+
+
+class LaunchArg(NamedTuple):
+    """One argument of a portable kernel. Its address is valid until ``launch`` returns."""
+
+    address: int  #: of the device pointer, or of the value
+    bytes: int
+    is_pointer: bool
+
+
 class _In:
     """Types of a slot's parameters; the last `outputs` of them are pointers that the method's results are stored to."""
 
-    def __init__(self, *types: Any, outputs: int = 0) -> None:
+    def __init__(self, *types: Any, outputs: int = 0, result: Any = c_int) -> None:
         self.types = types
         self.outputs = outputs
-        self.prototype = CFUNCTYPE(c_int, *types)
+        self.prototype = CFUNCTYPE(result, *types)
 
 
 _PTR, _STREAM, _EVENT, _OUT = c_void_p, c_void_p, c_void_p, POINTER(c_void_p)
+_PROGRAM, _FUNCTION, _GRID = c_void_p, c_void_p, POINTER(c_uint32)
 
 #: Slot by slot, in the order of plugin.h. tests/test_python_plugin.py compares the layout with the compiled header.
 _REQUIRED = {
@@ -109,7 +122,18 @@ _EXTENSIONS: dict[str, dict[str, _In]] = {
     "peer": {
         "copy_peer": _In(c_int, _PTR, c_int, _PTR, c_size_t, _STREAM),
     },
+    "compiler": {
+        # A pointer, since ctypes would not keep the text alive.
+        "fingerprint": _In(c_int, result=c_void_p),
+        "compile": _In(c_int, c_char_p, c_char_p, _OUT, POINTER(c_size_t), outputs=2),
+        "release_binary": _In(_PTR, result=None),
+        "load": _In(c_int, _PTR, c_size_t, _OUT, outputs=1),
+        "unload": _In(c_int, _PROGRAM),
+        "find": _In(c_int, _PROGRAM, c_char_p, _OUT, outputs=1),
+        "launch": _In(c_int, _STREAM, _FUNCTION, _GRID, _GRID, POINTER(_LaunchArg), c_uint32),
+    },
 }
+_HEADS = {"compiler": (("dialect", c_char_p), ("group_size", c_uint32), ("local_memory", c_uint32))}
 _QUERIES = ("query_stream", "query_event")
 
 
@@ -118,12 +142,14 @@ def _table(slots: dict[str, _In], head: tuple[tuple[str, Any], ...], tail: tuple
     return type("Table", (Structure,), {"_fields_": fields})
 
 
-_EXTENSION_TABLES = {name: _table(slots, ()) for name, slots in _EXTENSIONS.items()}
+_EXTENSION_TABLES = {name: _table(slots, _HEADS.get(name, ())) for name, slots in _EXTENSIONS.items()}
 _PluginTable = _table(
     _REQUIRED,
     (("abi_major", c_uint32), ("abi_minor", c_uint32), ("name", c_char_p)),
     (
-        *((name, c_void_p) for name in (*_EXTENSIONS, "interprocess", "compiler", "kernels")),
+        *((name, c_void_p) for name in ("streams", "events", "info", "pinned", "peer", "interprocess")),
+        ("compiler", c_void_p),
+        ("kernels", c_void_p),
         ("num_kernels", c_size_t),
     ),
 )
@@ -145,12 +171,17 @@ class Plugin:
     Required: ``name``, and the methods ``device_count() -> int``, ``allocate(device, bytes) -> address``,
     ``free(device, address)``, ``copy_to_device``, ``copy_to_host`` and ``copy_on_device``, each
     ``(device, dst, src, bytes, stream)``. Optional: the methods of an extension, all of the ones it requires; they are
-    named in docs/abi.md. Kernels are methods marked with :func:`kernel`.
+    named in docs/abi.md. Kernels are methods marked with :func:`kernel`. With ``compile``, ``load``, ``unload``,
+    ``find``, ``launch`` and ``fingerprint`` the device runs Hardpoint's portable kernels.
     """
 
     name: ClassVar[str] = ""
     #: Declared so that a plug-in, or a test, can pretend to be built for another ABI.
     abi: ClassVar[tuple[int, int]] = ABI
+    #: Of a plug-in that compiles: the language it is given, the work-items in a group and the bytes that they share.
+    dialect: ClassVar[str] = "c"
+    group_size: ClassVar[int] = 1
+    local_memory: ClassVar[int] = 32 << 10
     #: Plug-ins live until the process ends, and so must their callbacks.
     _alive: ClassVar[list[Any]] = []
 
@@ -165,15 +196,12 @@ class Plugin:
         return {"name": f"{self.name}:{device}"}
 
     def _callback(self, name: str, slot: _In, fail: Callable[[int, bytes, bytes], int]) -> Any:
-        method = getattr(self, name)
+        # Where the C function's parameters are not those of the method, one of the functions below is between.
+        method = getattr(self, f"_slot_{name}", None) or getattr(self, name)
 
         def call(*args: Any) -> int:
             try:
                 inputs = args[: len(args) - slot.outputs]
-                if name == "properties":
-                    for key, value in method(inputs[0]).items():
-                        setattr(inputs[1].contents, key, value.encode()[:127] if key == "name" else value)
-                    return Status.OK
                 # ctypes gives None for a null pointer or handle; plug-ins see 0.
                 result = method(*(0 if a is None else a for a in inputs))
                 if name in _QUERIES:
@@ -193,6 +221,43 @@ class Plugin:
 
         return slot.prototype(call)
 
+    def _slot_properties(self, device: int, to: Any) -> None:
+        for key, value in self.properties(device).items():
+            setattr(to.contents, key, value.encode()[:127] if key == "name" else value)
+
+    def _slot_compile(self, device: int, source: bytes, options: bytes) -> tuple[int, int]:
+        binary = self.compile(device, source.decode(), (options or b"").decode())  # type: ignore[attr-defined]
+        kept = ctypes.create_string_buffer(binary, len(binary))
+        self._binaries[ctypes.addressof(kept)] = kept
+        return ctypes.addressof(kept), len(binary)
+
+    def _slot_load(self, device: int, binary: int, size: int) -> Any:
+        return self.load(device, ctypes.string_at(binary, size))  # type: ignore[attr-defined]
+
+    def _slot_find(self, device: int, program: int, name: bytes) -> Any:
+        return self.find(device, program, name.decode())  # type: ignore[attr-defined]
+
+    def _slot_launch(self, device: int, stream: int, function: int, groups: Any, size: Any, args: Any, n: int) -> None:
+        given = [LaunchArg(arg.value, arg.bytes, bool(arg.is_pointer)) for arg in args[:n]]
+        self.launch(device, stream, function, tuple(groups[:3]), tuple(size[:3]), given)  # type: ignore[attr-defined]
+
+    def _fill_rest_of_compiler(self, part: Any) -> None:
+        """The texts and sizes, and the two slots that return no status: nothing in these may fail when they are called."""
+        part.dialect, part.group_size, part.local_memory = self.dialect.encode(), self.group_size, self.local_memory
+        count = self.device_count()  # type: ignore[attr-defined]
+        texts = [
+            ctypes.create_string_buffer(self.fingerprint(index).encode())  # type: ignore[attr-defined]
+            for index in range(count)
+        ]
+        slots = _EXTENSIONS["compiler"]
+        part.fingerprint = slots["fingerprint"].prototype(lambda device: ctypes.addressof(texts[device]))
+        self._binaries: dict[int, Any] = {}
+
+        def release(address: int) -> None:
+            self._binaries.pop(address, None)
+
+        part.release_binary = slots["release_binary"].prototype(release)
+
     def _provided(self, slots: dict[str, _In]) -> list[str]:
         def own(name: str) -> bool:
             inherited = getattr(type(self), name, None) is getattr(Plugin, name, ())
@@ -211,12 +276,15 @@ class Plugin:
             setattr(table, name, self._callback(name, _REQUIRED[name], fail))
         for extension, slots in _EXTENSIONS.items():
             provided = self._provided(slots)
-            if not provided:
+            # `load` or `find` alone may well be helpers of the plug-in's own.
+            if not provided or (extension == "compiler" and "compile" not in provided):
                 continue
             part = _EXTENSION_TABLES[extension]()
             part.struct_size = ctypes.sizeof(part)
             for name in provided:
                 setattr(part, name, self._callback(name, slots[name], fail))
+            if extension == "compiler":
+                self._fill_rest_of_compiler(part)
             self._alive.append(part)
             setattr(table, extension, ctypes.addressof(part))
         self._alive.append(table)

@@ -1,78 +1,17 @@
-"""Portable kernels give the same results with many work-items in a group as with one.
-
-The device of the tests has groups of one. Here the same sources are compiled for larger ones, and each work-item is a
-thread of its own.
-"""
+"""Kernels of images give the same results with many work-items in a group as with one."""
 
 from __future__ import annotations
 
-import ctypes
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from groups import Kernel, needs_compiler
 
 from hardpoint.kernels import source as kernel_source
-from hardpoint.kernels import template
 
 GROUP = 4
-HARNESS = """
-#include <pthread.h>
-static _Thread_local long long item;
-static pthread_barrier_t barrier;
-typedef struct { void* const* args; unsigned long long groups; long long item; } work;
-static void* go(void* given) {
-  const work* w = given;
-  item = w->item;
-  ENTRY(w->args, 0, 0, w->groups);
-  return 0;
-}
-void run(void* const* args, unsigned long long groups) {
-  pthread_t threads[SIZE];
-  work works[SIZE];
-  pthread_barrier_init(&barrier, 0, SIZE);
-  for (int i = 0; i < SIZE; ++i) {
-    works[i] = (work){args, groups, i};
-    pthread_create(&threads[i], 0, go, &works[i]);
-  }
-  for (int i = 0; i < SIZE; ++i) pthread_join(threads[i], 0);
-  pthread_barrier_destroy(&barrier);
-}
-"""
-
-
-def compiled(folder: Path, family: str, kernel: str, description: str, size: int) -> Any:
-    """The kernel for groups of that size, as a function of its arguments and the number of groups."""
-    text = kernel_source.text_of(f"{family}.c")
-    code, entry, elements = template.source(family, text, kernel, description, "c", size)
-    head = kernel_source.preamble(special=False)
-    head = head.replace("#define hp_lid ((hp_i64)0)", "#define hp_lid item")
-    head = head.replace("#define hp_barrier() ((void)0)", "#define hp_barrier() pthread_barrier_wait(&barrier)")
-    declared, rest = HARNESS.split("typedef struct", 1)
-    rest = rest.replace("ENTRY", entry).replace("SIZE", str(size))
-    source = folder / f"{kernel}_{size}.c"
-    source.write_text(declared + head + code + "typedef struct" + rest)
-    library = source.with_suffix(".so")
-    flags = ["-O1", "-std=gnu11", "-shared", "-fPIC", "-w", "-ffp-contract=off"]
-    subprocess.run(["gcc", *flags, "-o", str(library), str(source), "-lpthread", "-lm"], check=True)
-    return ctypes.CDLL(str(library)).run, elements
-
-
-def launch(function: Any, groups: int, args: list[Any]) -> None:
-    """Tensors go by address, integers as 64 bits, floats as 32, lists as structs of 64-bit integers."""
-    kept: list[Any] = []
-    for arg in args:
-        if isinstance(arg, torch.Tensor):
-            kept.append(ctypes.c_void_p(arg.data_ptr()))
-        elif isinstance(arg, list):
-            kept.append((ctypes.c_int64 * len(arg))(*arg))
-        else:
-            kept.append(ctypes.c_float(arg) if isinstance(arg, float) else ctypes.c_int64(arg))
-    pointers = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(k) for k in kept))
-    function(pointers, ctypes.c_ulonglong(groups))
-
 
 POOL = [6, 1, 9, 70, 1, 5, 36, 1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1, 1, 0]  # 6 planes, 9 x 70 to 5 x 36
 SHARE = [6, 1, 9, 70, 1, 4, 7, 1, 3, 11, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 0]
@@ -176,16 +115,17 @@ CASES: list[tuple[str, str, str, tuple[int, ...], list[Any], int]] = [
 ]
 
 
+@needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}:{c[1]} {c[2]}")
 def test_group_sizes_agree(case: Any, tmp_path: Path) -> None:
     family, kernel, description, shape, args, groups = case
     results = []
     for size in (1, GROUP):
-        function, _ = compiled(tmp_path, family, kernel, description, size)
+        run = Kernel(tmp_path, f"{family}:{kernel}", description, size)
         out = torch.full(shape, float("nan"))
         given = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
-        launch(function, groups, [out, *given])
+        run(groups, out, *given)
         results.append([out, *(g for g in given if isinstance(g, torch.Tensor))])
     for one, many in zip(*results, strict=True):
         torch.testing.assert_close(one, many)

@@ -1,91 +1,25 @@
-"""Hand-written kernels give the same numbers whatever the size of a group: one work-item, or several as on a GPU.
-
-Several are run as threads of the host compiler's OpenMP, with its barrier for the group's.
-"""
+"""Hand-written kernels give the same numbers whatever the size of a group: one work-item, or several as on a GPU."""
 
 from __future__ import annotations
 
-import ctypes
-import shutil
-import subprocess
 from collections.abc import Callable
+from ctypes import c_double
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from groups import Kernel, integers, needs_compiler
 
 from hardpoint.kernels import source as kernel_source
 
-COMPILER = shutil.which("gcc") or shutil.which("cc")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(COMPILER is None, reason="no C compiler on this machine"),
-]
+pytestmark = [pytest.mark.slow, needs_compiler]
 
 ITEMS = 4
-AS_THREADS = {
-    "#define hp_lid ((hp_i64)0)": "int omp_get_thread_num(void);\n#define hp_lid ((hp_i64)omp_get_thread_num())",
-    "#define HP_LOCAL\n#define HP_VECTORISE _Pragma": "#define HP_LOCAL static\n#define HP_VECTORISE _Pragma",
-    "#define hp_barrier() ((void)0)": '#define hp_barrier() _Pragma("omp barrier")',
-}
-
-Run = Callable[..., None]
 
 
-def build(folder: Path, name: str, description: str, items: int) -> tuple[Run, int]:
-    """A function that runs the kernel on the host, and the elements that a group takes."""
-    made = kernel_source.generate(name, description, "c", items)
-    assert made is not None
-    source, entry, elements = made
-    if items > 1:
-        for old, new in AS_THREADS.items():
-            assert old in source
-            source = source.replace(old, new)
-    source += (
-        f"void run(void* const* args, hp_u64 groups) {{\n"
-        f"#pragma omp parallel num_threads({items})\n"
-        f"  for (hp_u64 g = 0; g < groups; ++g) {{\n"
-        f"    {entry}(args, 0, g, g + 1);\n"
-        f"#pragma omp barrier\n"
-        f"  }}\n}}\n"
-    )
-    path = folder / f"{name.replace(':', '_')}_{items}"
-    path.with_suffix(".c").write_text(source)
-    flags = ["-std=gnu11", "-O2", "-fopenmp", "-ffp-contract=off", "-fPIC", "-shared", "-w"]
-    assert COMPILER is not None
-    command = [COMPILER, *flags, str(path.with_suffix(".c")), "-o", str(path.with_suffix(".so")), "-lm"]
-    subprocess.run(command, check=True)
-    library = ctypes.CDLL(str(path.with_suffix(".so")))
-
-    def run(groups: int, *values: Any) -> None:
-        held = []
-        for value in values:
-            if isinstance(value, torch.Tensor):
-                held.append(ctypes.c_void_p(value.data_ptr()))
-            elif isinstance(value, float):
-                held.append(ctypes.c_double(value))
-            else:
-                held.append(
-                    ctypes.c_void_p()
-                    if value is None
-                    else value
-                    if isinstance(value, ctypes.Array)
-                    else ctypes.c_int64(value)
-                )
-        pointers = (ctypes.c_void_p * len(held))(*(ctypes.cast(ctypes.byref(h), ctypes.c_void_p) for h in held))
-        library.run(pointers, ctypes.c_uint64(groups))
-
-    return run, elements
-
-
-def integers(*values: int) -> ctypes.Array[ctypes.c_int64]:
-    return (ctypes.c_int64 * len(values))(*values)
-
-
-def both(tmp_path: Path, name: str, description: str, call: Callable[[Run, int], torch.Tensor]) -> torch.Tensor:
-    one = call(*build(tmp_path, name, description, 1))
-    several = call(*build(tmp_path, name, description, ITEMS))
+def both(tmp_path: Path, name: str, description: str, call: Callable[[Kernel], torch.Tensor]) -> torch.Tensor:
+    one = call(Kernel(tmp_path, name, description, 1))
+    several = call(Kernel(tmp_path, name, description, ITEMS))
     assert torch.equal(one.view(torch.uint8), several.view(torch.uint8))
     return several
 
@@ -96,9 +30,9 @@ N = 1001
 @pytest.mark.parametrize("distribution", range(6))
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_random(tmp_path, distribution, dtype):
-    def call(run: Run, elements: int) -> torch.Tensor:
+    def call(run: Kernel) -> torch.Tensor:
         out = torch.full((N,), -7.0, dtype=torch.float64 if dtype == "f64" else torch.float32)
-        run(-(-N // elements), out, N, 5, 2**32 - 9, 0.25, 1.5, 0, 0)
+        run(run.groups(N), out, N, 5, 2**32 - 9, c_double(0.25), c_double(1.5), 0, 0)
         return out
 
     both(tmp_path, "random:fill", f"T={dtype} DIST={distribution} WIDE={int(dtype == 'f64')}", call)
@@ -107,9 +41,9 @@ def test_random(tmp_path, distribution, dtype):
 def test_dropout(tmp_path):
     x = torch.rand(N) + 1
 
-    def call(run: Run, elements: int) -> torch.Tensor:
+    def call(run: Kernel) -> torch.Tensor:
         out, mask = torch.zeros(N), torch.full((N,), 9, dtype=torch.uint8)
-        run(-(-N // elements), out, mask, x, N, 5, 0, 2**31, 2.0)
+        run(run.groups(N), out, mask, x, N, 5, 0, 2**31, c_double(2.0))
         assert torch.equal(out, x * mask * 2)
         return out
 
@@ -120,9 +54,9 @@ def test_dropout(tmp_path):
 def test_rejection(tmp_path, sampler):
     parameter = torch.rand(N) * 40
 
-    def call(run: Run, elements: int) -> torch.Tensor:
+    def call(run: Kernel) -> torch.Tensor:
         out = torch.zeros(N)
-        run(-(-N // elements), out, parameter, N, 5, 0)
+        run(run.groups(N), out, parameter, N, 5, 0)
         return out
 
     both(tmp_path, f"random:{sampler}", "T=f32", call)
@@ -131,11 +65,11 @@ def test_rejection(tmp_path, sampler):
 def test_copy(tmp_path):
     source = torch.randn(13, 7, 11) * 50
 
-    def call(run: Run, elements: int) -> torch.Tensor:
+    def call(run: Kernel) -> torch.Tensor:
         out = torch.zeros(13, 11, 7, dtype=torch.int16)
         sizes, to, from_ = [7, 11, 13], [1, 7, 77], [11, 1, 77]
         table = integers(*(v for part in (sizes, to, from_) for v in part + [0] * 5))
-        run(-(-N // elements), out, source, N, table)
+        run(run.groups(N), out, source, N, table)
         return out
 
     assert torch.equal(both(tmp_path, "copy:strided", "R=i16 T=f32 DIMS=3 INNER=1", call), source.mT.to(torch.int16))
@@ -149,7 +83,7 @@ def test_transpose(tmp_path, name, dtype, shape):
     batch, height, width = shape
     source = torch.randint(0, 127, shape, dtype=dtype)
 
-    def call(run: Run, elements: int) -> torch.Tensor:
+    def call(run: Kernel) -> torch.Tensor:
         out = torch.zeros(batch, width, height, dtype=dtype)
         sizes, to, from_ = [height, width, batch], [1, height, height * width], [width, 1, height * width]
         table = integers(*(v for part in (sizes, to, from_) for v in part + [0] * 5))

@@ -2,101 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
-import shutil
+import functools
 import subprocess
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from groups import COMPILER, needs_compiler
+from groups import Kernel as KernelOfSize
 
 from hardpoint.kernels import source as kernel_source
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = needs_compiler
 
-SIZE = 16
-
-#: Runs `groups` groups one after another, each by all threads.
-DRIVER = """
-struct work { void* const* args; hp_u64 groups; hp_i64 id; };
-static void* work_item(void* given) {
-  struct work* work = given;
-  hp_thread_id = work->id;
-  for (hp_u64 group = 0; group < work->groups; ++group) {
-    ENTRY(work->args, 0, group, group + 1);
-    pthread_barrier_wait(&hp_meeting);
-  }
-  return 0;
-}
-void drive(void* const* args, hp_u64 groups) {
-  pthread_t threads[HP_LSIZE];
-  struct work works[HP_LSIZE];
-  pthread_barrier_init(&hp_meeting, 0, HP_LSIZE);
-  for (int i = 0; i < HP_LSIZE; ++i) {
-    works[i] = (struct work){args, groups, i};
-    pthread_create(&threads[i], 0, work_item, &works[i]);
-  }
-  for (int i = 0; i < HP_LSIZE; ++i) pthread_join(threads[i], 0);
-  pthread_barrier_destroy(&hp_meeting);
-}
-"""
-
-
-class Kernel:
-    """One kernel, compiled for groups of SIZE threads."""
-
-    def __init__(self, folder: Path, name: str, description: str) -> None:
-        made = kernel_source.generate(name, description, "c", SIZE)
-        assert made is not None
-        text, entry, self.elements = made
-        for old, new in (
-            ("#define HP_LOCAL\n", "#define HP_LOCAL static\n"),
-            ("#define hp_lid ((hp_i64)0)\n", "static __thread hp_i64 hp_thread_id;\n#define hp_lid hp_thread_id\n"),
-            (
-                "#define hp_barrier() ((void)0)\n",
-                "static pthread_barrier_t hp_meeting;\n#define hp_barrier() pthread_barrier_wait(&hp_meeting)\n",
-            ),
-        ):
-            assert text.count(old) == 1
-            text = text.replace(old, new)
-        own = Path(tempfile.mkdtemp(dir=folder))
-        source = own / "kernel.c"
-        source.write_text("#include <pthread.h>\n" + text + DRIVER.replace("ENTRY", entry))
-        library = own / "kernel.so"
-        command = [
-            "gcc",
-            "-std=gnu11",
-            "-O1",
-            "-w",
-            "-fPIC",
-            "-shared",
-            "-pthread",
-            str(source),
-            "-o",
-            str(library),
-            "-lm",
-        ]
-        subprocess.run(command, check=True, timeout=120)
-        self.drive = ctypes.CDLL(str(library)).drive
-
-    def __call__(self, groups: int, *args: Any) -> None:
-        """Tensors are passed by address, integers as such, lists as structs of integers, numbers as floats."""
-        held: list[Any] = []
-        for arg in args:
-            if arg is None or isinstance(arg, torch.Tensor):
-                held.append(ctypes.c_void_p(None if arg is None else arg.data_ptr()))
-            elif isinstance(arg, list):
-                held.append((ctypes.c_int64 * len(arg))(*arg))
-            else:
-                held.append(ctypes.c_float(arg) if isinstance(arg, float) else ctypes.c_int64(arg))
-        addresses = (ctypes.c_void_p * len(held))(*(ctypes.addressof(h) for h in held))
-        self.drive(addresses, ctypes.c_uint64(groups))
-
-    def groups(self, elements: int) -> int:
-        return -(-elements // self.elements)
+#: One kernel, compiled for groups of 16 threads.
+Kernel = functools.partial(KernelOfSize, group_size=16)
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> None:
@@ -262,4 +183,9 @@ def test_other_dialects(name: str, dialect: str) -> None:
     assert made is not None
     text, entry, _ = made
     assert f"void {entry}(" in text if dialect == "opencl" else f"{entry}(" in text
-    assert "vector_size" not in text.split("#if HP_LSIZE == 1")[0]
+    # Vectors of GNU C are for groups of one: nothing is left of them after the preprocessor.
+    names = {"opencl": "__OPENCL_VERSION__=120", "cuda": "__CUDACC__"}
+    command = [str(COMPILER), "-E", "-P", "-xc", f"-D{names[dialect]}", "-"]
+    left = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+    assert entry in left
+    assert "vector_size" not in left
