@@ -24,6 +24,10 @@ std::array<int64_t, 2> bits_of(const at::Scalar& value, at::ScalarType dtype) {
 
 bool fill(const Overload& overload, const Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) return true;
+  // torch's own fills give whole numbers as floating-point ones, and cut off a fraction.
+  if (at::isIntegralType(self.scalar_type(), false) && value.isFloatingPoint() && std::abs(value.toDouble()) < 0x1p53) {
+    return fill(overload, self, static_cast<int64_t>(value.toDouble()));
+  }
   const hp::Kernel* kernel = overload.kernel();
   if (kernel != nullptr && torch_adapter::fill(overload, *kernel, self, value)) return true;
   if (to_core(self.scalar_type()) == DType::kNone || !representable(value, self.scalar_type())) return false;
