@@ -72,7 +72,7 @@ class Structured final : public Meta {
 // ---- Calls
 
 constexpr int kMaxInputs = 3;
-constexpr int kMaxAttributes = 2;
+constexpr int kMaxAttributes = 4;
 using Call = KernelCall<1 + kMaxInputs + kMaxAttributes>;
 
 inline void add_attributes(Call&) {}
