@@ -149,7 +149,13 @@ HP_FN HP_C HP_CF(log1p)(HP_C z) {
 HP_FN HP_C HP_CF(pow)(HP_C z, HP_C power) {
   if (power.re == 0 && power.im == 0) return HP_CF(real)(HP_K(1.0));
   if (z.re == 0 && z.im == 0 && power.im == 0 && power.re > 0) return HP_CF(real)(HP_K(0.0));
+#ifdef HP_POWERS_IN_DOUBLE
+  hp_c128 wide = hp_log_c128(hp_make_c128((double)z.re, (double)z.im));
+  wide = hp_exp_c128(hp_mul_c128(hp_make_c128((double)power.re, (double)power.im), wide));
+  return HP_CF(make)((HP_T)wide.re, (HP_T)wide.im);
+#else
   return HP_CF(exp)(HP_CF(mul)(power, HP_CF(log)(z)));
+#endif
 }
 HP_FN HP_C HP_CF(pow_scalar)(HP_C z, HP_C power) {
   if (power.im == 0) {
