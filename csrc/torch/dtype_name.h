@@ -39,10 +39,4 @@ inline DType to_core(c10::ScalarType type) {
   }
 }
 
-// The generators' name for it; null for one that they do not compute with.
-inline const char* type_name(c10::ScalarType type) {
-  const DType dtype = to_core(type);
-  return dtype == DType::kNone || is_complex(dtype) ? nullptr : info(dtype).name;
-}
-
 }  // namespace hp::torch_adapter

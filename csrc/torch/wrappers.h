@@ -72,7 +72,7 @@ class Structured final : public Meta {
 // ---- Calls
 
 constexpr int kMaxInputs = 3;
-constexpr int kMaxAttributes = 2;
+constexpr int kMaxAttributes = 4;
 using Call = KernelCall<1 + kMaxInputs + kMaxAttributes>;
 
 inline void add_attributes(Call&) {}
@@ -206,10 +206,8 @@ bool representable(const at::Scalar& value, at::ScalarType dtype);
 
 inline bool fill(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output,
                  const at::Scalar& value) {
-  if (!representable(value, output.scalar_type())) return false;
-  const bool whole = at::isIntegralType(output.scalar_type(), false) && value.isFloatingPoint();
-  return pointwise(overload, kernel, output, output.scalar_type(), std::array<const at::Tensor*, 0>{},
-                   whole ? at::Scalar(static_cast<int64_t>(value.toDouble())) : value);
+  return representable(value, output.scalar_type()) &&
+         pointwise(overload, kernel, output, output.scalar_type(), std::array<const at::Tensor*, 0>{}, value);
 }
 
 inline at::Tensor output_like(const at::Tensor& self) {

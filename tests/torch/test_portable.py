@@ -40,10 +40,18 @@ COMPLEX = {overload for overload, op in TABLE.items() if has_complex(op)}
 TOLERANCE = {"special.bessel_j0": 1e-5, "special.bessel_y1": 1e-5}
 
 
+#: torch's own results in single precision are no reference there: in the second digit for polygamma of a negative
+#: number, by the exponent for complex powers.
+WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+INEXACT = {"pow", "__rpow__", "polygamma"}
+#: Between its poles polygamma of a negative number is a difference of large ones.
+SINGLE = {"polygamma": 2e-5}
+
+
 def move(value: Any, target: Any) -> Any:
     """Arguments with every tensor sent to a device, or to a dtype where it is a floating-point one."""
     if isinstance(value, torch.Tensor):
-        if isinstance(target, torch.dtype) and not value.is_floating_point():
+        if isinstance(target, torch.dtype) and not value.dtype.is_floating_point and not value.is_complex():
             return value
         return value.detach().to(target).requires_grad_(value.requires_grad)
     if isinstance(value, (list, tuple)):
@@ -66,6 +74,8 @@ def close(actual: torch.Tensor, expected: torch.Tensor, name: str, dtype: torch.
         options = {"rtol": 2e-2, "atol": 2e-2}
     elif dtype is torch.float64 and name in TOLERANCE:
         options = {"rtol": TOLERANCE[name], "atol": TOLERANCE[name]}
+    elif dtype is torch.float32 and name in SINGLE:
+        options = {"rtol": SINGLE[name], "atol": 1e-5}
     torch.testing.assert_close(actual.cpu(), expected.detach().to(actual.dtype), equal_nan=True, **options)
 
 
@@ -77,7 +87,10 @@ def test_against_the_cpu(entry: Any) -> None:
         for sample in samples(entry, dtype):
             # Low precision is computed in float32 and rounded once, which is what a device is expected to do.
             exact = torch.float32 if dtype in LOW else dtype
-            given = [move(part, exact) for part in (sample.input, sample.args, sample.kwargs)]
+            if entry.name in INEXACT:
+                exact = WIDER.get(exact, exact)
+            parts = (sample.input, sample.args, sample.kwargs)
+            given = [move(part, exact) if exact is not dtype else part for part in parts]
             try:
                 expected = entry(given[0], *given[1], **given[2])
             except (RuntimeError, TypeError):

@@ -14,13 +14,19 @@ namespace {
 
 using hp::ops::Factor;
 
+// torch leaves the lazy bits of a product's operands to the product.
+bool lazy(const Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
+Tensor resolved(const Tensor& tensor) { return tensor.resolve_conj().resolve_neg(); }
+
 bool matmul(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat2) {
   check_same_device(overload, {&self, &mat2, &out});
+  if (lazy(out)) return false;
   if (out.numel() == 0) return true;
   if (self.numel() == 0) {
     out.zero_();  // an empty sum
     return true;
   }
+  if (lazy(self) || lazy(mat2)) return matmul(overload, out, resolved(self), resolved(mat2));
   return hp::ops::matmul(overload, device_holding(out), view(out), view(self), view(mat2));
 }
 
@@ -104,6 +110,10 @@ bool complex_addmm(const Overload& overload, const Tensor& out, const Tensor& se
 bool addmm(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat1, const Tensor& mat2,
            const at::Scalar& beta, const at::Scalar& alpha) {
   check_same_device(overload, {&self, &mat1, &mat2, &out});
+  if (lazy(out)) return false;
+  if (lazy(self) || lazy(mat1) || lazy(mat2)) {
+    return addmm(overload, out, resolved(self), resolved(mat1), resolved(mat2), beta, alpha);
+  }
   const at::ScalarType dtype = out.scalar_type();
   if (self.scalar_type() != dtype || mat1.scalar_type() != dtype || mat2.scalar_type() != dtype) return false;
   if (out.is_complex() && out.numel() != 0) return complex_addmm(overload, out, self, mat1, mat2, beta, alpha);
@@ -180,6 +190,7 @@ std::optional<Tensor> dot(const Overload& overload, const Tensor& self, const Te
   if (self.dim() != 1 || other.dim() != 1 || self.numel() != other.numel() ||
       self.scalar_type() != other.scalar_type() || self.device() != other.device())
     return std::nullopt;
+  if (lazy(self) || lazy(other)) return dot(overload, resolved(self), resolved(other));
   Tensor out = empty({}, self.scalar_type(), self.device().index());
   if (self.numel() == 0) return out.zero_();
   const bool done = self.is_complex()

@@ -9,17 +9,19 @@
 #define HP_C HP_JOIN(hp_, HP_COMPLEX)
 #define HP_CF(name) HP_JOIN(hp_##name##_, HP_COMPLEX)
 
-#define HP_REAL f32
-#define HP_COMPLEX c64
-#include "math_complex_real.h"
-#undef HP_COMPLEX
-#undef HP_REAL
+/* The error of a logarithm is multiplied by the exponent, so powers of floats are made in double where there is one. */
 #ifndef HP_NO_F64
 #define HP_REAL f64
 #define HP_COMPLEX c128
 #include "math_complex_real.h"
 #undef HP_COMPLEX
 #undef HP_REAL
+#define HP_POWERS_IN_DOUBLE 1
 #endif
+#define HP_REAL f32
+#define HP_COMPLEX c64
+#include "math_complex_real.h"
+#undef HP_COMPLEX
+#undef HP_REAL
 
 #endif

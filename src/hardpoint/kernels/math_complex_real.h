@@ -44,7 +44,7 @@ HP_FN HP_C HP_CF(reciprocal)(HP_C z) { return HP_CF(div)(HP_CF(real)(HP_K(1.0)),
 HP_FN HP_T HP_CF(modulus)(HP_C z) {
   HP_T a = HP_F(abs)(z.re), b = HP_F(abs)(z.im);
   HP_T m = HP_F(select)(a > b, a, b), n = HP_F(select)(a > b, b, a), q = n / m;
-  HP_T r = HP_F(select)(m == 0, m, m * HP_LIB(sqrt)(HP_K(1.0) + q * q));
+  HP_T r = HP_F(select)(m == 0 && n == 0, m, m * HP_LIB(sqrt)(HP_K(1.0) + q * q));
   return HP_F(select)(a == HP_INF || b == HP_INF, HP_INF, r);
 }
 HP_FN HP_C HP_CF(abs)(HP_C z) { return HP_CF(real)(HP_CF(modulus)(z)); }
@@ -132,7 +132,7 @@ HP_FN HP_T HP_CF(log_modulus)(HP_T x, HP_T y) {
   HP_T a = HP_F(abs)(x), b = HP_F(abs)(y);
   HP_T m = a > b ? a : b, n = a > b ? b : a, q = n / m;
   if (a == HP_INF || b == HP_INF) return HP_INF;
-  if (m == 0) return -HP_INF;
+  if (m == 0 && n == 0) return -HP_INF;
   if (m > HP_K(0.5) && m < HP_K(2.0)) return HP_K(0.5) * HP_F(log1p)((m - HP_K(1.0)) * (m + HP_K(1.0)) + n * n);
   return HP_F(log)(m) + HP_K(0.5) * HP_F(log1p)(q * q);
 }
@@ -149,7 +149,13 @@ HP_FN HP_C HP_CF(log1p)(HP_C z) {
 HP_FN HP_C HP_CF(pow)(HP_C z, HP_C power) {
   if (power.re == 0 && power.im == 0) return HP_CF(real)(HP_K(1.0));
   if (z.re == 0 && z.im == 0 && power.im == 0 && power.re > 0) return HP_CF(real)(HP_K(0.0));
+#ifdef HP_POWERS_IN_DOUBLE
+  hp_c128 wide = hp_log_c128(hp_make_c128((double)z.re, (double)z.im));
+  wide = hp_exp_c128(hp_mul_c128(hp_make_c128((double)power.re, (double)power.im), wide));
+  return HP_CF(make)((HP_T)wide.re, (HP_T)wide.im);
+#else
   return HP_CF(exp)(HP_CF(mul)(power, HP_CF(log)(z)));
+#endif
 }
 HP_FN HP_C HP_CF(pow_scalar)(HP_C z, HP_C power) {
   if (power.im == 0) {
