@@ -193,7 +193,7 @@ HP_FN HP_C HP_CF(tanh)(HP_C z) {
   HP_T x = HP_F(abs)(z.re);
   if (x > (HP_IS_F64 ? HP_K(22.0) : HP_K(10.0))) {
     HP_T e = HP_F(exp)(-x), wave = HP_CF(sine)(z.im) * HP_F(cos)(z.im);
-    if (HP_F(isinf)(z.im)) wave = HP_LIB(copysign)(HP_K(0.0), z.im);
+    if (!HP_F(isfinite)(z.im) && HP_F(isinf)(z.re)) wave = HP_LIB(copysign)(HP_K(0.0), z.im);
     return HP_CF(make)(HP_LIB(copysign)(HP_K(1.0), z.re), HP_K(4.0) * wave * e * e);
   }
   HP_T t = HP_LIB(tan)(z.im), b = HP_K(1.0) + t * t, s = HP_LIB(sinh)(z.re);
@@ -233,7 +233,7 @@ HP_FN HP_C HP_CF(asinh)(HP_C z) { return HP_CF(turned_back)(HP_CF(asin)(HP_CF(tu
 /* Far out, where squares overflow: the reciprocal, and a right angle. */
 HP_FN HP_C HP_CF(atanh)(HP_C z) {
   HP_T x = z.re, y = z.im, m = HP_CF(modulus)(z), quarter = HP_LIB(copysign)(HP_K(1.57079632679489661923), y);
-  if (m == HP_INF) return HP_CF(make)(HP_LIB(copysign)(HP_K(0.0), x), quarter);
+  if (m == HP_INF) return HP_CF(make)(HP_LIB(copysign)(HP_K(0.0), x), y != y ? y : quarter);
   if (m > (HP_IS_F64 ? HP_K(1e20) * HP_K(1e18) : HP_K(1e9))) return HP_CF(make)(x / m / m, quarter);
   HP_T a = HP_F(abs)(x), u = HP_K(1.0) - a;
   HP_T re = HP_K(0.25) * HP_F(log1p)(HP_K(4.0) * a / (u * u + y * y));
