@@ -1,5 +1,8 @@
 #include "resampling.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "../core/template_call.h"
 #include "spatial.h"
 #include "sums.h"
@@ -53,6 +56,57 @@ bool antialias(const Service& service, Device& device, TemplateKernels& kernels,
   return true;
 }
 
+// Bytes, in whole numbers: kernels/resampling_bytes.c. One dimension after the other, each with a table of weights.
+class Bytes {
+ public:
+  Bytes(const Service& service, Device& device, Resampling mode, bool align, bool smooth, const double* scales)
+      : service_(service), device_(device), mode_(mode), align_(align), smooth_(smooth), scales_(scales) {}
+
+  bool run(const View& out, const View& self) const {
+    const Planes p = planes_of(self, out, 2);
+    const bool across = p.in[1] != p.out[1], along = p.in[2] != p.out[2] || !across;
+    if (!across) return pass(out.data, self.data, p.count * p.in[1], 1, p.in[2], p.out[2], 1);
+    if (!along) return pass(out.data, self.data, p.count, p.in[2], p.in[1], p.out[1], 0);
+    const Scratch between(device_, p.count * p.in[1] * p.out[2]);
+    return pass(between.get(), self.data, p.count * p.in[1], 1, p.in[2], p.out[2], 1) &&
+           pass(out.data, between.get(), p.count, p.out[2], p.in[1], p.out[1], 0);
+  }
+
+ private:
+  struct Line {
+    int64_t in, out, taps, align;
+  };
+
+  // `outer` times `in` rows of `inner` elements become `out` rows.
+  bool pass(void* to, const void* from, int64_t outer, int64_t inner, int64_t in, int64_t out, int axis) const {
+    static TemplateKernels tables("resampling_bytes:table", {"S"}, {"CUBIC", "SMOOTH"}),
+        along("resampling_bytes:along", {"S"}, {"CUBIC", "SMOOTH"}),
+        across("resampling_bytes:across", {"S"}, {"CUBIC", "SMOOTH"});
+    const int cubic = mode_ == Resampling::kCubic;
+    TemplateCall make(tables, device_, {DType::kF64}, {cubic, smooth_});
+    TemplateCall call(axis == 1 ? along : across, device_, {DType::kF64}, {cubic, smooth_});
+    if (!make.available() || !call.available()) return false;
+    // A dimension that keeps its size stays as it is, whatever factor was given.
+    const double step = in == out ? 1 : step_of(in, out, mode_, align_, scales_[axis]);
+    const double reach = (cubic ? 2 : 1) * (smooth_ ? std::max(step, 1.0) : 1.0);
+    const Line line{in, out, 2 * static_cast<int64_t>(std::ceil(reach)) + 1, align_};
+    const Scratch table(device_, (1 + out * (line.taps + 2)) * static_cast<int64_t>(sizeof(int32_t)));
+    make.pointer(table.get()).real(step).value(line).launch(service_.op, 1);
+    const int64_t rows = axis == 1 ? outer : outer * out;
+    const int64_t per_group = call.rows_per_group(line.taps * (axis == 1 ? out : inner));
+    call.pointer(to).pointer(from).pointer(table.get()).integer(rows).integer(per_group);
+    if (axis == 0) call.integer(inner);
+    call.value(line).launch(service_.op, (rows + per_group - 1) / per_group);
+    return true;
+  }
+
+  const Service& service_;
+  Device& device_;
+  Resampling mode_;
+  bool align_, smooth_;
+  const double* scales_;
+};
+
 }  // namespace
 
 bool upsample(const Service& service, Device& device, const View& out, const View& self, Resampling mode, bool align,
@@ -64,6 +118,10 @@ bool upsample(const Service& service, Device& device, const View& out, const Vie
   static TemplateKernels kernels("resampling:forward", {"T", "S"}, {"MODE"});
   const bool moves = mode < Resampling::kLinear;
   if (!service.has_compiler || !self.defined()) return false;
+  if (!moves && self.dtype == DType::kU8 && rank == 2) {
+    PortableScope scope(service);
+    return Bytes(service, device, mode, align, false, scales).run(out, self) && scope.done();
+  }
   if (moves ? words_of(self.dtype) != 1 : !is_float(self.dtype)) return false;
   PortableScope scope(service);
   const DType scale = scale_type(self.dtype, mode);
@@ -106,6 +164,10 @@ bool upsample_antialiased(const Service& service, Device& device, const View& ou
                   {output(out), input(self), attribute(align), attribute(scales[0]), attribute(scales[1])}))
     return true;
   static TemplateKernels kernels("antialias:forward", {"T", "S"}, {"CUBIC"});
+  if (service.has_compiler && self.dtype == DType::kU8) {
+    PortableScope scope(service);
+    return Bytes(service, device, mode, align, true, scales).run(out, self) && scope.done();
+  }
   if (!takes(service, self)) return false;
   PortableScope scope(service);
   const Geometry g{planes_of(self, out, 2), align};

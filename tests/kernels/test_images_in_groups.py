@@ -132,6 +132,50 @@ def test_group_sizes_agree(case: Any, tmp_path: Path) -> None:
         assert one.isnan().sum() == 0
 
 
+BYTES = [f"S=f32 CUBIC={cubic} SMOOTH={smooth}" for cubic in (0, 1) for smooth in (0, 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("description", BYTES)
+def test_bytes_are_resampled_the_same_in_groups(description: str, tmp_path: Path) -> None:
+    image = torch.randint(0, 256, (6, 70, 70), dtype=torch.uint8)
+    line = [70, 28, 11, 0]  # from 70 to 28, with up to 11 weights
+    results = []
+    for size in (1, GROUP):
+        functions = [
+            compiled(tmp_path, "resampling_bytes", k, description, size)[0] for k in ("table", "along", "across")
+        ]
+        table = torch.full((1 + 28 * 13,), -1, dtype=torch.int32)
+        rows, columns = torch.zeros(6, 70, 28, dtype=torch.uint8), torch.zeros(6, 28, 70, dtype=torch.uint8)
+        launch(functions[0], 1, [table, 2.5, line])
+        launch(functions[1], 84, [rows, image, table, 420, 5, line])
+        launch(functions[2], 34, [columns, image, table, 168, 5, 70, line])
+        results.append((table, rows, columns))
+    for one, many in zip(*results, strict=True):
+        assert torch.equal(one, many)
+    assert results[0][0][0] > 10  # bits of a weight
+    assert torch.equal(results[0][1], by_table(image, results[0][0]))
+
+
+def by_table(image: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """Rows resampled by a table of weights."""
+    bits, *rest = table.tolist()
+    made = []
+    for o in range(28):
+        first, count, *weights = rest[13 * o : 13 * (o + 1)]
+        part = image[:, :, first : first + count].long() * torch.tensor(weights[:count])
+        made.append(((part.sum(-1) + (1 << (bits - 1))) >> bits).clamp(0, 255))
+    return torch.stack(made, -1).to(torch.uint8)
+
+
+@pytest.mark.parametrize("dialect", ["opencl", "cuda"])
+@pytest.mark.parametrize("kernel", ["table", "along", "across"])
+def test_other_dialects_have_a_source_for_bytes(kernel: str, dialect: str) -> None:
+    made = portable.generate(f"resampling_bytes:{kernel}", "S=f64 CUBIC=1 SMOOTH=1", dialect, 64)
+    assert made is not None
+    assert f"hp_resampling_bytes_{kernel}(" in made[0]
+
+
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}:{c[1]} {c[2]}")
 def test_other_dialects_have_a_source(case: Any, dialect: str) -> None:

@@ -200,6 +200,23 @@ def test_matrix_and_vector(dtype: torch.dtype) -> None:
         assert "cpu" not in served()
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+def test_fractions_beside_integers_are_cut_off(dtype: torch.dtype) -> None:
+    a, b, c = (torch.randint(0, 3, s).to(dtype) for s in ((2, 4, 5), (2, 5, 3), (4, 3)))
+    calls = [
+        (torch.addmm, (c, a[0], b[0])),
+        (torch.baddbmm, (c.expand(2, 4, 3), a, b)),
+        (torch.addbmm, (c, a, b)),
+        (torch.addmv, (c[:, 0], a[0], b[0, :, 1])),
+    ]
+    with portable() as served:
+        for function, given in calls:
+            for beta, alpha in ((0.6, 2.5), (1.9, 0.2), (3.0, 1)):
+                actual = function(*(t.sim() for t in given), beta=beta, alpha=alpha)
+                assert torch.equal(actual.cpu(), function(*given, beta=beta, alpha=alpha))
+        assert "cpu" not in served()
+
+
 def test_a_sum_of_products_over_the_batch() -> None:
     a, b, c = torch.randn(4, 5, 6), torch.randn(4, 6, 7), torch.randn(5, 7)
     exact = torch.addbmm(c.double(), a.double(), b.double(), beta=0.5, alpha=2).float()

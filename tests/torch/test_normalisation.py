@@ -139,6 +139,20 @@ def test_batch_norm_dtypes(dtype: torch.dtype) -> None:
     assert not samples.on_the_cpu(["normalisation"])
 
 
+def test_batch_norm_of_statistics_with_gaps_and_of_nothing() -> None:
+    x, w, b = torch.randn(7, 4, 5), torch.randn(4), torch.randn(4)
+    kept = torch.rand(4, 6) + 0.5
+    for training in (True, False):
+        ours, right = kept.to("sim"), kept.clone()
+        hardpoint.reset_counters()
+        out = F.batch_norm(x.to("sim"), ours[:, 1], ours[:, 4], w.to("sim"), b.to("sim"), training)
+        expected = F.batch_norm(x, right[:, 1], right[:, 4], w, b, training)
+        torch.testing.assert_close(out.cpu(), expected)
+        torch.testing.assert_close(ours.cpu(), right)
+    assert F.batch_norm(x[:0].to("sim"), *kept[:, :2].t().to("sim")).shape == (0, 4, 5)
+    assert not samples.on_the_cpu(["normalisation"])
+
+
 def test_batch_norm_variants() -> None:
     x, w, b = torch.randn(7, 4, 5), torch.randn(4), torch.randn(4)
     mean, var = torch.zeros(4), torch.ones(4)

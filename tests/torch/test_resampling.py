@@ -20,8 +20,7 @@ GRIDS = entries("nn.functional.grid_sample", "grid_sampler_2d", "grid_sampler_3d
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_against_the_cpu(entry: Any) -> None:
-    # Between bytes torch interpolates in whole numbers, for which there is no kernel yet.
-    check(entry, "resampling", DTYPES, cpu=(torch.uint8,))
+    check(entry, "resampling", DTYPES)
 
 
 @pytest.mark.slow
@@ -65,6 +64,26 @@ def test_antialiased(mode: str, counted: Any) -> None:
                 x,
                 "resampling",
             )
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_bytes_are_equal(mode: str, antialias: bool, counted: Any) -> None:
+    """torch computes in whole numbers here, so every element must be the same."""
+    targets: list[dict[str, Any]] = [{"size": s} for s in ((5, 7), (19, 12), (40, 300), (13, 31), (1, 2), (19, 31))]
+    targets += [{"scale_factor": f} for f in (0.3, 1.7, (2.0, 0.51), (1.02, 1.0))]
+    for target in targets:
+        for align in (False, True):
+            options = {**target, "mode": mode, "align_corners": align, "antialias": antialias}
+            for channels, layout in ((1, torch.contiguous_format), (3, torch.channels_last), (6, torch.channels_last)):
+                x = torch.randint(0, 256, (2, channels, 19, 31), dtype=torch.uint8).to(memory_format=layout)
+                expected, actual = F.interpolate(x, **options), F.interpolate(x.to("sim"), **options)
+                assert actual.dtype is torch.uint8
+                assert torch.equal(actual.cpu(), expected), options
+    flat = torch.randint(0, 256, (1, 1, 4, 3000), dtype=torch.uint8)  # hundreds of taps
+    small = F.interpolate(flat.to("sim"), (2, 9), mode=mode, antialias=antialias)
+    assert torch.equal(small.cpu(), F.interpolate(flat, (2, 9), mode=mode, antialias=antialias))
+    assert not on_cpu("resampling")
 
 
 def compare(function: Any, x: torch.Tensor, family: str) -> None:

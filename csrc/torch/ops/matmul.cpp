@@ -34,8 +34,9 @@ bool matmul(const Overload& overload, const Tensor& out, const Tensor& self, con
 std::optional<Factor> factor(const at::Scalar& value, at::ScalarType dtype) {
   if (value.isComplex()) return std::nullopt;
   if (at::isFloatingType(dtype)) return Factor{value.toDouble(), 0};
-  if (value.isFloatingPoint()) return std::nullopt;
-  return Factor{0, value.toLong()};
+  // Beside integers torch cuts a fraction off.
+  if (!representable(value, dtype)) return std::nullopt;
+  return Factor{0, value.to<int64_t>()};
 }
 bool is_zero(Factor value) { return value.real == 0 && value.integer == 0; }
 

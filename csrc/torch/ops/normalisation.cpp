@@ -170,11 +170,8 @@ std::optional<Three> batch_norm(const Overload& overload, const Tensor& input, c
   if (!alike(weight, bias) || !alike(running_mean, running_var)) return std::nullopt;
   if (!train && !(running_mean.defined() && running_var.defined())) return std::nullopt;
   // Statistics of nothing are torch's own case.
-  if (input.numel() == 0) return std::nullopt;
-  if ((running_mean.defined() && !running_mean.is_contiguous()) ||
-      (running_var.defined() && !running_var.is_contiguous())) {
-    return std::nullopt;
-  }
+  if (train && input.numel() == 0) return std::nullopt;
+  const Tensor mean = given(running_mean_opt), var = given(running_var_opt);
   const at::MemoryFormat format = format_of(input);
   const Tensor x = dense(input, format);
   const int index = input.device().index();
@@ -184,14 +181,18 @@ std::optional<Three> batch_norm(const Overload& overload, const Tensor& input, c
   const Tensor save_mean = empty({kept}, sums, index), save_invstd = empty({kept}, sums, index);
   const hp::ops::BatchNorm norm{view(weight),
                                 view(bias),
-                                view(running_mean),
-                                view(running_var),
+                                view(mean),
+                                view(var),
                                 train ? view(save_mean) : View{},
                                 train ? view(save_invstd) : View{},
                                 train,
                                 momentum,
                                 eps};
-  if (!hp::ops::batch_norm(overload, device_holding(input), view(out), view(x), norm)) return std::nullopt;
+  if (input.numel() != 0 && !hp::ops::batch_norm(overload, device_holding(input), view(out), view(x), norm)) {
+    return std::nullopt;
+  }
+  if (train && !mean.is_same(running_mean)) copy_tensor(running_mean, mean, false);
+  if (train && !var.is_same(running_var)) copy_tensor(running_var, var, false);
   return Three(out, save_mean, save_invstd);
 }
 
