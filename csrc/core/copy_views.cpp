@@ -92,17 +92,46 @@ class Moved {
   int64_t sizes_[65], strides_[65];
 };
 
-bool copy_kernel(Operator& op, Device& device, const View& to, const View& from) {
+// The real parts of complex numbers, or both parts as one more dimension.
+class Parts {
+ public:
+  Parts(const View& view, bool both) : view_(view) {
+    view_.dtype = view.dtype == DType::kC64 ? DType::kF32 : DType::kF64;
+    for (int d = 0; d < view.ndim; ++d) {
+      sizes_[d] = view.sizes[d];
+      strides_[d] = view.strides[d] * 2;
+    }
+    sizes_[view.ndim] = 2;
+    strides_[view.ndim] = 1;
+    view_.ndim = view.ndim + (both ? 1 : 0);
+    view_.sizes = sizes_;
+    view_.strides = strides_;
+  }
+  Parts(const Parts&) = delete;
+  const View& get() const { return view_; }
+
+ private:
+  View view_;
+  int64_t sizes_[65], strides_[65];
+};
+
+// On one side each element is the real part of a complex number. Where the kernel writes there, the imaginary part
+// becomes zero; where it reads, the result is whether the number is not zero. The values are those of INNER in copy.c.
+enum class Pairs { kNone = 0, kWritten = 4, kTested = 5 };
+
+bool copy_kernel(Operator& op, Device& device, const View& to, const View& from, Pairs pairs = Pairs::kNone) {
   static TemplateKernels kernels("copy:strided", {"R", "T"}, {"DIMS", "INNER"});
   Geometry geometry;
   const int dims = coalesce(to, from, geometry);
   if (dims < 0) return false;
-  if (to.dtype == from.dtype && transposed(geometry, dims)) {
+  if (pairs == Pairs::kNone && to.dtype == from.dtype && transposed(geometry, dims)) {
     return transpose(op, device, to, from, geometry, dims);
   }
   const int64_t elements = to.numel();
-  int inner = 0;
-  if (geometry.to[0] == 1) inner = geometry.from[0] == 1 ? 2 : geometry.from[0] == -1 ? 3 : 1;
+  int inner = static_cast<int>(pairs);
+  if (pairs == Pairs::kNone && geometry.to[0] == 1) {
+    inner = geometry.from[0] == 1 ? 2 : geometry.from[0] == -1 ? 3 : 1;
+  }
   TemplateCall call(kernels, device, {to.dtype, from.dtype}, {dims, inner});
   if (!call.available()) return false;
   call.arg(to).arg(from).integer(elements).value(geometry).launch_elements(op, elements);
@@ -115,7 +144,16 @@ bool copy_portable(Operator& op, Device& device, const View& to, const View& fro
   if (device.plugin.compiler.compile == nullptr || !to.defined() || !from.defined()) return false;
   if (to.numel() == 0) return true;
   if (to.dtype == from.dtype) return move_portable(op, device, to, from, info(to.dtype).bytes);
-  return !is_complex(to.dtype) && !is_complex(from.dtype) && copy_kernel(op, device, to, from);
+  const bool complex_from = is_complex(from.dtype);
+  if (is_complex(to.dtype)) {
+    if (!complex_from) return copy_kernel(op, device, Parts(to, false).get(), from, Pairs::kWritten);
+    return copy_kernel(op, device, Parts(to, true).get(), Parts(from, true).get());
+  }
+  if (complex_from) {
+    return copy_kernel(op, device, to, Parts(from, false).get(),
+                       to.dtype == DType::kBool ? Pairs::kTested : Pairs::kNone);
+  }
+  return copy_kernel(op, device, to, from);
 }
 
 bool move_portable(Operator& op, Device& device, const View& to, const View& from, int bytes) {

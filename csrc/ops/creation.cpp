@@ -96,7 +96,6 @@ bool fill_from(const Service& service, Device& device, const View& out, const Vi
     const Words to(out), from(value);
     return copy_portable(service.op, device, to.view, from.view) && scope.done();
   }
-  if (is_complex(out.dtype) || is_complex(value.dtype)) return false;
   return copy_portable(service.op, device, out, value) && scope.done();
 }
 

@@ -242,7 +242,7 @@ class Plugin:
         self.launch(device, stream, function, tuple(groups[:3]), tuple(size[:3]), given)  # type: ignore[attr-defined]
 
     def _fill_rest_of_compiler(self, part: Any) -> None:
-        """The texts and sizes, and the two slots that return no status: nothing in these may fail when they are called."""
+        """The texts and sizes, and the two slots without a status: nothing in these may fail when they are called."""
         part.dialect, part.group_size, part.local_memory = self.dialect.encode(), self.group_size, self.local_memory
         count = self.device_count()  # type: ignore[attr-defined]
         texts = [

@@ -1,5 +1,7 @@
 /* Copies with any strides and dtype conversion. R: written, T: read. DIMS: dimensions, fastest first. INNER: along the
- * first, 2 if both sides are contiguous, 3 if the source runs backwards, 1 if only the destination is, else 0. */
+ * first, 2 if both sides are contiguous, 3 if the source runs backwards, 1 if only the destination is, else 0; or 4 if
+ * each element of the destination is the first of a pair, whose second becomes zero, and 5 if each of the source is the
+ * first of a pair that counts as true unless both are zero. */
 typedef struct {
   hp_i64 size[8], to[8], from[8];
 } copy_geometry;
@@ -26,6 +28,12 @@ typedef struct {
 #endif
 #else
 #define COPY_STAGED 0
+#endif
+
+#if INNER == 5
+#define COPY_READ(p) ((p)[0] != 0 || (p)[1] != 0)
+#else
+#define COPY_READ(p) T_get(*(p))
 #endif
 
 HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, copy_geometry g) {
@@ -73,7 +81,10 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
 #elif INNER == 1
       q[j] = COPY_CONVERT(T_get(p[j * g.from[0]]));
 #else
-      q[j * g.to[0]] = COPY_CONVERT(T_get(p[j * g.from[0]]));
+      q[j * g.to[0]] = COPY_CONVERT(COPY_READ(p + j * g.from[0]));
+#endif
+#if INNER == 4
+      q[j * g.to[0] + 1] = R_put(0);
 #endif
     }
 #endif
@@ -93,7 +104,10 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
       a += index * g.to[d];
       b += index * g.from[d];
     }
-    to[a] = COPY_CONVERT(T_get(from[b]));
+    to[a] = COPY_CONVERT(COPY_READ(from + b));
+#if INNER == 4
+    to[a + 1] = R_put(0);
+#endif
   }
 #endif
 }
