@@ -165,16 +165,12 @@ std::optional<Three> batch_norm(const Overload& overload, const Tensor& input, c
                                 const OptionalTensor& bias_opt, const OptionalTensor& running_mean_opt,
                                 const OptionalTensor& running_var_opt, bool train, double momentum, double eps) {
   const Tensor weight = given(weight_opt), bias = given(bias_opt);
-  const Tensor running_mean = running_mean_opt.value_or(Tensor()), running_var = running_var_opt.value_or(Tensor());
+  const Tensor running_mean = given(running_mean_opt), running_var = given(running_var_opt);
   if (!batch_norm_fits(input, {&weight, &bias, &running_mean, &running_var})) return std::nullopt;
   if (!alike(weight, bias) || !alike(running_mean, running_var)) return std::nullopt;
   if (!train && !(running_mean.defined() && running_var.defined())) return std::nullopt;
   // Statistics of nothing are torch's own case.
   if (input.numel() == 0) return std::nullopt;
-  if ((running_mean.defined() && !running_mean.is_contiguous()) ||
-      (running_var.defined() && !running_var.is_contiguous())) {
-    return std::nullopt;
-  }
   const at::MemoryFormat format = format_of(input);
   const Tensor x = dense(input, format);
   const int index = input.device().index();
@@ -192,6 +188,13 @@ std::optional<Three> batch_norm(const Overload& overload, const Tensor& input, c
                                 momentum,
                                 eps};
   if (!hp::ops::batch_norm(overload, device_holding(input), view(out), view(x), norm)) return std::nullopt;
+  // Statistics with gaps were updated in a copy.
+  if (train && running_mean.defined() && !running_mean.is_same(*running_mean_opt)) {
+    copy_tensor(*running_mean_opt, running_mean, false);
+  }
+  if (train && running_var.defined() && !running_var.is_same(*running_var_opt)) {
+    copy_tensor(*running_var_opt, running_var, false);
+  }
   return Three(out, save_mean, save_invstd);
 }
 
@@ -303,8 +306,9 @@ std::optional<Three> batch_norm_backward(const Overload& overload, const Tensor&
 
 bool group_norm_fits(const Tensor& input, const Tensor& weight, const Tensor& bias, const hp::ops::GroupNorm& shape) {
   return at::isFloatingType(input.scalar_type()) && shape.groups > 0 && shape.channels % shape.groups == 0 &&
-         shape.batch * shape.channels * shape.plane == input.numel() && input.numel() != 0 && fits(weight, input) &&
-         fits(bias, input) && alike(weight, bias) && vectors_of(shape.channels, {&weight, &bias});
+         shape.batch * shape.channels * shape.plane == input.numel() && shape.channels * shape.plane != 0 &&
+         fits(weight, input) && fits(bias, input) && alike(weight, bias) &&
+         vectors_of(shape.channels, {&weight, &bias});
 }
 
 std::optional<Three> group_norm(const Overload& overload, const Tensor& input, const OptionalTensor& weight_opt,
@@ -319,8 +323,8 @@ std::optional<Three> group_norm(const Overload& overload, const Tensor& input, c
   const int index = input.device().index();
   const Tensor x = input.contiguous(), out = made_like(x), mean = empty({batch, groups}, kept, index),
                rstd = empty({batch, groups}, kept, index);
-  if (!hp::ops::group_norm(overload, device_holding(input), view(out), view(mean), view(rstd), view(x), view(weight),
-                           view(bias), shape, eps)) {
+  if (batch != 0 && !hp::ops::group_norm(overload, device_holding(input), view(out), view(mean), view(rstd), view(x),
+                                         view(weight), view(bias), shape, eps)) {
     return std::nullopt;
   }
   return Three(out, mean, rstd);
@@ -340,10 +344,10 @@ std::optional<Three> group_norm_backward(const Overload& overload, const Tensor&
   const Tensor x = input.contiguous(), g = grad.contiguous(), m = mean.contiguous(), r = rstd.contiguous();
   const at::ScalarType kept = weight.defined() ? weight.scalar_type() : mean.scalar_type();
   const Tensor dx = mask[0] ? made_like(x) : Tensor();
-  const Tensor dw = parameter_gradient(mask[1], {channels}, kept, input, false);
-  const Tensor db = parameter_gradient(mask[2], {channels}, kept, input, false);
-  if (!hp::ops::group_norm_backward(overload, device_holding(input), view(dx), view(dw), view(db), view(g), view(x),
-                                    view(m), view(r), view(weight), shape)) {
+  const Tensor dw = parameter_gradient(mask[1], {channels}, kept, input, batch == 0);
+  const Tensor db = parameter_gradient(mask[2], {channels}, kept, input, batch == 0);
+  if (batch != 0 && !hp::ops::group_norm_backward(overload, device_holding(input), view(dx), view(dw), view(db),
+                                                  view(g), view(x), view(m), view(r), view(weight), shape)) {
     return std::nullopt;
   }
   return Three(dx, dw, db);
