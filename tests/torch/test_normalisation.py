@@ -200,6 +200,31 @@ def test_group_norm(shape: tuple[int, ...], groups: int, dtype: torch.dtype) -> 
         check(lambda x, w, b: F.group_norm(x, groups, w, b), x, w.float(), b.float(), dtype=dtype)
 
 
+def test_group_norm_of_nothing() -> None:
+    results = []
+    hardpoint.reset_counters()
+    for device in ("cpu", "sim"):
+        x, w, b = (torch.ones(s, device=device, requires_grad=True) for s in ((0, 4, 5), (4,), (4,)))
+        y = F.group_norm(x, 2, w, b)
+        results.append([y.detach().cpu(), *(g.cpu() for g in torch.autograd.grad(y.sum(), (x, w, b)))])
+    torch.testing.assert_close(results[1], results[0])
+    assert not samples.on_the_cpu(["normalisation"])
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_with_gaps_in_the_statistics(training: bool) -> None:
+    x, both = torch.randn(6, 5, 7), torch.rand(5, 2) + 0.5
+    hardpoint.reset_counters()
+    kept = []
+    for device in ("cpu", "sim"):
+        running = both.clone().to(device)
+        y = F.batch_norm(x.to(device), running[:, 0], running[:, 1], training=training)
+        kept.append([y.cpu(), running.cpu()])
+    torch.testing.assert_close(kept[1], kept[0], rtol=1e-5, atol=1e-5)
+    assert torch.equal(kept[1][1], both) is not training
+    assert not samples.on_the_cpu(["normalisation"])
+
+
 def test_double_backward() -> None:
     x = torch.randn(3, 4, 5, dtype=torch.float64)
     for device in ("cpu", "sim"):

@@ -60,6 +60,26 @@ def test_wide_replication_and_special_values(mode: str, counted: Any) -> None:
     assert not on_cpu("padding")
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_a_batch_of_nothing(mode: str, rank: int, counted: Any) -> None:
+    x = torch.randn(0, 3, *[4] * rank)
+    given, ours = x.clone().requires_grad_(), x.to("sim").requires_grad_()
+    expected, actual = pad(given, (2, 1) * rank, mode), pad(ours, (2, 1) * rank, mode)
+    assert actual.shape == expected.shape
+    actual.sum().backward()
+    assert ours.grad is not None
+    assert ours.grad.shape == x.shape
+    assert not on_cpu("padding")
+    for shape in ((2, 0, *[4] * rank), (2, 3, 0, *[4] * (rank - 1))):
+        messages = []
+        for device in ("cpu", "sim"):
+            with pytest.raises(RuntimeError) as error:
+                pad(torch.ones(shape, device=device), (1, 1) * rank, mode)
+            messages.append(str(error.value))
+        assert messages[0] == messages[1]
+
+
 def test_errors_are_torchs_own() -> None:
     with pytest.raises(RuntimeError, match="less than the corresponding input dimension"):
         pad(torch.ones(1, 2, 3, device="sim"), (3, 0), "reflect")

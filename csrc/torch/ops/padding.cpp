@@ -1,5 +1,7 @@
 #include "../../ops/padding.h"
 
+#include <algorithm>
+
 #include "../custom.h"
 
 namespace hp::torch_adapter::ops {
@@ -23,8 +25,10 @@ bool run(Function function, const Overload& overload, const Tensor& out, const T
 std::optional<std::vector<int64_t>> padded(const Tensor& self, at::IntArrayRef padding, bool reflects) {
   const auto rank = static_cast<int64_t>(padding.size() / 2);
   if (padding.size() % 2 != 0 || rank == 0 || (self.dim() != rank + 1 && self.dim() != rank + 2)) return std::nullopt;
-  if (self.numel() == 0) return std::nullopt;
   std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end());
+  // A batch of nothing is fine, as it is with torch; no channels or an image without elements are not.
+  const bool batched = self.dim() == rank + 2;
+  if (std::find(sizes.begin() + (batched ? 1 : 0), sizes.end(), 0) != sizes.end()) return std::nullopt;
   for (int64_t a = 0; a < rank; ++a) {
     int64_t& size = sizes[self.dim() - 1 - a];
     const int64_t before = padding[2 * a], after = padding[2 * a + 1];
