@@ -115,6 +115,7 @@ FAMILIES = (
     "optimizer",
     "embedding_bag",
     "foreach",
+    "fft",
 )
 
 
