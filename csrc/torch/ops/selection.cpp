@@ -354,6 +354,10 @@ std::optional<Tensor> histc(const Overload& overload, const Tensor& self, int64_
   decomposed(overload);
   return out.narrow(0, 0, bins).clone();
 }
+bool histc(const Overload& overload, const Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
+           const Tensor& out) {
+  return out.scalar_type() == self.scalar_type() && deliver(out, histc(overload, self, bins, min, max));
+}
 
 // ---- triangles
 

@@ -116,6 +116,9 @@ FAMILIES = (
     "embedding_bag",
     "foreach",
     "fft",
+    "distance",
+    "segment",
+    "ctc",
 )
 
 
