@@ -1,12 +1,11 @@
 #include "fft_tables.h"
 
+#include <atomic>
 #include <cmath>
 #include <complex>
-#include <list>
 #include <mutex>
 #include <vector>
 
-#include "../core/allocator.h"
 #include "../core/runtime.h"
 
 namespace hp::ops {
@@ -14,8 +13,8 @@ namespace {
 
 using Complex = std::complex<double>;
 
-constexpr int64_t kLargestRadix = 50;       // a larger prime factor costs more than a convolution
-constexpr int64_t kKeptBytes = 64ll << 20;  // of all tables together
+constexpr int64_t kLargestRadix = 50;     // a larger prime factor costs more than a convolution
+constexpr size_t kKeptBytes = 64u << 20;  // of all tables together
 
 // exp(-2 pi i t / n) for 0 <= t < n. The angle that sine and cosine see is at most pi / 4, and has one rounding.
 Complex root(int64_t t, int64_t n) {
@@ -68,28 +67,50 @@ std::vector<Complex> elements(int64_t n) {
   return table;
 }
 
+std::atomic<size_t> kept{0};
+
 struct Table {
   Device& device;
   int64_t n;
   DType real;
-  int64_t bytes;
-  Block* block;
-  ~Table() { CachingAllocator::release(block); }
+  void* memory;
 };
 
 template <class Real>
-std::shared_ptr<Table> upload(Device& device, int64_t n, DType real) {
+std::vector<Real> parts(int64_t n) {
   std::vector<Real> values;
   for (const Complex& z : elements(n)) {
     values.push_back(static_cast<Real>(z.real()));
     values.push_back(static_cast<Real>(z.imag()));
   }
-  const int64_t bytes = static_cast<int64_t>(values.size() * sizeof(Real));
+  return values;
+}
+
+// Waits, since `values` goes, and other streams may read the table from now on.
+template <class Real>
+void upload(Device& device, void* memory, const std::vector<Real>& values) {
   Stream& stream = current_stream(device);
-  std::shared_ptr<Table> table(
-      new Table{device, n, real, bytes, device.allocator().allocate(static_cast<size_t>(bytes), stream)});
-  device.copy_to_device(CachingAllocator::address(table->block), values.data(), static_cast<size_t>(bytes), stream);
-  stream.wait();  // other streams may read it from now on, and `values` goes
+  device.copy_to_device(memory, values.data(), values.size() * sizeof(Real), stream);
+  stream.wait();
+}
+
+// Memory of the plug-in's own for a table that stays, else of the allocator for one call.
+template <class Real>
+std::shared_ptr<void> made(Device& device, int64_t n, bool& stays) {
+  const std::vector<Real> values = parts<Real>(n);
+  const size_t bytes = values.size() * sizeof(Real);
+  void* memory = nullptr;
+  stays = kept.fetch_add(bytes) + bytes <= kKeptBytes &&
+          device.plugin.table.allocate(device.index, bytes, &memory) == HP_OK && memory != nullptr;
+  std::shared_ptr<void> table;
+  if (stays) {
+    table = std::shared_ptr<void>(memory, [](void*) {});
+  } else {
+    kept.fetch_sub(bytes);
+    const auto scratch = std::make_shared<Scratch>(device, static_cast<int64_t>(bytes));
+    table = std::shared_ptr<void>(scratch, scratch->get());
+  }
+  upload(device, table.get(), values);
   return table;
 }
 
@@ -107,35 +128,20 @@ FourierPlan::FourierPlan(int64_t n) : size(n), bluestein(false) {
 
 std::shared_ptr<const void> fourier_table(Device& device, int64_t n, DType real) {
   static std::mutex& mutex = *new std::mutex;
-  static auto& kept = *new std::list<std::shared_ptr<Table>>;  // latest first
-  std::shared_ptr<Table> table;
+  static auto& tables = *new std::vector<Table>;
   {
     const std::lock_guard lock(mutex);
-    for (auto at = kept.begin(); at != kept.end(); ++at) {
-      if (&(*at)->device != &device || (*at)->n != n || (*at)->real != real) continue;
-      kept.splice(kept.begin(), kept, at);
-      table = *at;
-      break;
+    for (const Table& table : tables) {
+      if (&table.device == &device && table.n == n && table.real == real) return {table.memory, [](const void*) {}};
     }
   }
-  std::vector<std::shared_ptr<Table>> dropped;  // released after the lock
-  if (table == nullptr) {
-    table = real == DType::kF64 ? upload<double>(device, n, real) : upload<float>(device, n, real);
+  bool stays = false;
+  auto table = real == DType::kF64 ? made<double>(device, n, stays) : made<float>(device, n, stays);
+  if (stays) {
     const std::lock_guard lock(mutex);
-    kept.push_front(table);
-    int64_t bytes = 0;
-    for (auto at = kept.begin(); at != kept.end();) {
-      bytes += (*at)->bytes;
-      if (bytes <= kKeptBytes) {
-        ++at;
-        continue;
-      }
-      dropped.push_back(std::move(*at));
-      at = kept.erase(at);
-    }
+    tables.push_back({device, n, real, table.get()});
   }
-  device.allocator().record_stream(table->block, current_stream(device));
-  return {table, CachingAllocator::address(table->block)};
+  return table;
 }
 
 }  // namespace hp::ops

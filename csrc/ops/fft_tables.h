@@ -14,8 +14,8 @@ struct FourierPlan {
   bool bluestein;  // n has a large prime factor: by a convolution with a chirp
 };
 
-// The table for that plan as kernels/fft.c describes it, in a real dtype. It stays in memory for the next call of the
-// size; the pointer keeps it for the time of a launch on the current stream.
+// The table for that plan as kernels/fft.c describes it, in a real dtype. Tables stay on the device for the next
+// call of the size, up to a limit; beyond it the pointer keeps one for launches on the current stream.
 std::shared_ptr<const void> fourier_table(Device& device, int64_t n, DType real);
 
 }  // namespace hp::ops

@@ -119,6 +119,9 @@ FAMILIES = (
     "distance",
     "segment",
     "ctc",
+    "histogram",
+    "unique",
+    "hash",
 )
 
 
