@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from op_samples import check_backward, check_forward, entries, label, overloads
+from op_samples import check_forward, entries, label, move, overloads
 
 import hardpoint
 
@@ -21,7 +21,15 @@ def test_samples_against_the_cpu(entry: Any) -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_gradients_against_the_cpu(entry: Any) -> None:
-    check_backward(entry)
+    """In float32 a loss of hundreds makes errors of 1e-5 in its gradient, on the CPU as well."""
+    for sample in list(entry.sample_inputs("cpu", torch.float32, requires_grad=True)):
+        gradients = []
+        for target in (torch.float64, torch.float32, "sim"):
+            given = move(sample.input, target)
+            loss = entry(given, *move(sample.args, target), **sample.kwargs)
+            gradients.append(torch.autograd.grad(loss.sum(), given)[0].cpu().double())
+        exact, cpu, ours = gradients
+        assert (ours - exact).norm() <= 1.5 * (cpu - exact).norm() + 1e-6 * exact.norm()
 
 
 CASES = {

@@ -2,7 +2,8 @@
  * 3 takes the largest amount, 4 is of the order `p`. PAIRS 0: every row of `a` with every row of `b`, batch by batch;
  * 1: every row of `a` with the later ones. */
 #if NORM == 3
-#define DISTANCE_ADD(acc, d) ((acc) > (d) || (acc) != (acc) ? (acc) : (d))
+/* As in torch, NaN is passed over. */
+#define DISTANCE_ADD(acc, d) ((d) > (acc) ? (d) : (acc))
 #else
 #define DISTANCE_ADD(acc, d) ((acc) + (d))
 #endif
