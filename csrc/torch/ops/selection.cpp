@@ -17,6 +17,7 @@
 #include <ATen/ops/sort.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/unique_dim_consecutive.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -197,7 +198,11 @@ std::optional<std::tuple<Tensor, Tensor>> unique(const Overload& overload, const
 
 std::optional<Unique> unique_consecutive(const Overload& overload, const Tensor& self, bool return_inverse,
                                          bool return_counts, std::optional<int64_t> dim) {
-  if (!known(self) || self.is_complex() || (dim && (self.dim() != 1 || self.numel() == 0))) return std::nullopt;
+  if (!known(self) || self.is_complex() || (dim && self.numel() == 0)) return std::nullopt;
+  if (dim && self.dim() != 1) {
+    decomposed(overload);
+    return at::unique_dim_consecutive(self, *dim, return_inverse, return_counts);
+  }
   return runs(overload, self.reshape(-1).contiguous(), Tensor(), self.sizes(), return_inverse, return_counts);
 }
 
@@ -353,6 +358,10 @@ std::optional<Tensor> histc(const Overload& overload, const Tensor& self, int64_
   }
   decomposed(overload);
   return out.narrow(0, 0, bins).clone();
+}
+bool histc(const Overload& overload, const Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
+           const Tensor& out) {
+  return out.scalar_type() == self.scalar_type() && deliver(out, histc(overload, self, bins, min, max));
 }
 
 // ---- triangles

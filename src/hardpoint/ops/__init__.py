@@ -132,6 +132,13 @@ FAMILIES = (
     "optimizer",
     "embedding_bag",
     "foreach",
+    "fft",
+    "distance",
+    "segment",
+    "ctc",
+    "histogram",
+    "unique",
+    "hash",
 )
 
 

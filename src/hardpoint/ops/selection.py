@@ -99,7 +99,7 @@ OPS = (
         "custom",
         ("self",),
         "out = how many elements lie in each of equally wide bins",
-        {"histc": Overload()},
+        {"histc": Overload(), "histc.out": Overload()},
     ),
     Op(
         "tril_indices",

@@ -1,0 +1,167 @@
+// Histograms, by other operators of the device.
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
+#include <ATen/ops/diff.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ge.h>
+#include <ATen/ops/index_add.h>
+#include <ATen/ops/le.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+
+#include "../custom.h"
+
+namespace hp::torch_adapter::ops {
+namespace {
+
+using Edges = std::vector<Tensor>;
+using Range = std::optional<at::ArrayRef<double>>;
+
+bool takes(const Tensor& self) { return self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble; }
+
+// Of points, a row each; nothing where torch would complain.
+std::optional<Edges> equal_edges(const Tensor& points, at::IntArrayRef bins, const Range& range) {
+  const int64_t dims = points.size(1);
+  if (static_cast<int64_t>(bins.size()) != dims || (range && static_cast<int64_t>(range->size()) != 2 * dims))
+    return {};
+  std::vector<double> low(dims, 0), high(dims, 0);
+  for (int64_t d = 0; d < dims; ++d) {
+    if (bins[d] < 1) return {};
+    if (range) {
+      low[d] = (*range)[2 * d];
+      high[d] = (*range)[2 * d + 1];
+    } else if (points.size(0) > 0) {
+      low[d] = at::amin(points.select(1, d)).item<double>();
+      high[d] = at::amax(points.select(1, d)).item<double>();
+    }
+    if (!std::isfinite(low[d]) || !std::isfinite(high[d]) || low[d] > high[d]) return {};
+    if (low[d] == high[d]) low[d] -= 0.5, high[d] += 0.5;
+  }
+  Edges edges;
+  for (int64_t d = 0; d < dims; ++d) edges.push_back(at::linspace(low[d], high[d], bins[d] + 1, points.options()));
+  return edges;
+}
+
+// A bin holds its lower edge, the last one both.
+OptionalTensor counted(const Overload& overload, const Tensor& points, const Edges& edges, const Tensor& weight,
+                       bool density) {
+  const int64_t count = points.size(0);
+  int64_t total = 1;
+  std::vector<int64_t> shape;
+  for (const Tensor& along : edges) {
+    if (along.dim() != 1 || along.size(0) < 2 || along.scalar_type() != points.scalar_type()) return {};
+    shape.push_back(along.size(0) - 1);
+    total *= shape.back();
+  }
+  Tensor hist = at::zeros({total + 1}, points.options());
+  if (count > 0) {
+    Tensor place = at::zeros({count}, points.options().dtype(at::kLong));
+    Tensor inside = at::ones({count}, points.options().dtype(at::kBool));
+    for (size_t d = 0; d < edges.size(); ++d) {
+      const Tensor x = points.select(1, static_cast<int64_t>(d)).contiguous(), along = edges[d].contiguous();
+      const Tensor first = along.select(0, 0), last = along.select(0, shape[d]);
+      inside = at::logical_and(inside, at::logical_and(at::ge(x, first), at::le(x, last)));
+      Tensor bin = at::searchsorted(along, x, /*out_int32=*/false, /*right=*/true).sub_(1);
+      bin = at::where(at::eq(x, last), at::full({}, shape[d] - 1, bin.options()), bin);
+      place = place.mul_(shape[d]).add_(bin);
+    }
+    // One more bin, which is cut off, takes what lies outside.
+    place = at::where(inside, place, at::full({}, total, place.options()));
+    hist.index_add_(0, place, weight.defined() ? weight : at::ones({1}, points.options()).expand({count}));
+  }
+  hist = hist.narrow(0, 0, total).clone().view(shape);
+  if (density) {
+    hist.div_(at::sum(hist));
+    for (size_t d = 0; d < edges.size(); ++d) {
+      std::vector<int64_t> spread(edges.size(), 1);
+      spread[d] = shape[d];
+      hist.div_(at::diff(edges[d]).view(spread));
+    }
+  }
+  overload.op.count(Tier::kDecomposition);
+  return hist;
+}
+
+// Flat; nothing where it does not fit.
+OptionalTensor weights(const OptionalTensor& weight, const Tensor& self, at::IntArrayRef sizes) {
+  if (!weight || !weight->defined()) return Tensor();
+  if (weight->scalar_type() != self.scalar_type() || weight->sizes() != sizes) return {};
+  return weight->reshape({-1});
+}
+
+using Histogram = std::optional<std::tuple<Tensor, Tensor>>;
+
+Histogram over(const Overload& overload, const Tensor& self, const std::optional<Edges>& edges,
+               const OptionalTensor& weight, bool density) {
+  const OptionalTensor flat = weights(weight, self, self.sizes());
+  if (!edges || !flat) return {};
+  const OptionalTensor made = counted(overload, self.reshape({-1, 1}), *edges, *flat, density);
+  if (!made) return {};
+  return std::make_tuple(*made, edges->front());
+}
+
+Histogram histogram(const Overload& overload, const Tensor& self, const Tensor& bins, const OptionalTensor& weight,
+                    bool density) {
+  if (!takes(self)) return {};
+  return over(overload, self, Edges{bins.clone()}, weight, density);
+}
+Histogram histogram(const Overload& overload, const Tensor& self, int64_t bins, const Range& range,
+                    const OptionalTensor& weight, bool density) {
+  if (!takes(self)) return {};
+  return over(overload, self, equal_edges(self.reshape({-1, 1}), {bins}, range), weight, density);
+}
+
+bool both(const Tensor& hist, const Tensor& bin_edges, const Histogram& made) {
+  if (!made || hist.scalar_type() != std::get<0>(*made).scalar_type() ||
+      bin_edges.scalar_type() != std::get<1>(*made).scalar_type())
+    return false;
+  return deliver(hist, std::get<0>(*made)) && deliver(bin_edges, std::get<1>(*made));
+}
+bool histogram(const Overload& overload, const Tensor& self, const Tensor& bins, const OptionalTensor& weight,
+               bool density, const Tensor& hist, const Tensor& bin_edges) {
+  return both(hist, bin_edges, histogram(overload, self, bins, weight, density));
+}
+bool histogram(const Overload& overload, const Tensor& self, int64_t bins, const Range& range,
+               const OptionalTensor& weight, bool density, const Tensor& hist, const Tensor& bin_edges) {
+  return both(hist, bin_edges, histogram(overload, self, bins, range, weight, density));
+}
+
+bool takes_points(const Tensor& self) { return takes(self) && self.dim() >= 2 && self.size(-1) > 0; }
+
+std::optional<Edges> histogramdd_bin_edges(const Overload& overload, const Tensor& self, at::IntArrayRef bins,
+                                           const Range& range, const OptionalTensor& /*weight*/, bool /*density*/) {
+  if (!takes_points(self)) return {};
+  auto edges = equal_edges(self.reshape({-1, self.size(-1)}), bins, range);
+  if (edges) overload.op.count(Tier::kDecomposition);
+  return edges;
+}
+
+OptionalTensor points_over(const Overload& overload, const Tensor& self, const std::optional<Edges>& edges,
+                           const OptionalTensor& weight, bool density) {
+  const OptionalTensor flat = weights(weight, self, self.sizes().slice(0, self.dim() - 1));
+  if (!edges || !flat || static_cast<int64_t>(edges->size()) != self.size(-1)) return {};
+  return counted(overload, self.reshape({-1, self.size(-1)}), *edges, *flat, density);
+}
+OptionalTensor histogramdd(const Overload& overload, const Tensor& self, at::IntArrayRef bins, const Range& range,
+                           const OptionalTensor& weight, bool density) {
+  if (!takes_points(self)) return {};
+  return points_over(overload, self, equal_edges(self.reshape({-1, self.size(-1)}), bins, range), weight, density);
+}
+OptionalTensor histogramdd(const Overload& overload, const Tensor& self, at::TensorList bins,
+                           const OptionalTensor& weight, bool density) {
+  if (!takes_points(self)) return {};
+  return points_over(overload, self, Edges(bins.begin(), bins.end()), weight, density);
+}
+
+}  // namespace
+}  // namespace hp::torch_adapter::ops
+
+#include "generated/histogram.inc"

@@ -1,0 +1,108 @@
+"""Histograms, different slices, hashes and assertions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from op_samples import DTYPES, entries, label, move, overloads, tensors
+
+import hardpoint
+
+FAMILIES = ("histogram", "unique", "hash", "selection")
+NAMES = ("histogram", "histogramdd", "histc", "unique", "unique_consecutive", "hash_tensor")
+
+
+def on_the_cpu() -> list[str]:
+    served = set().union(*map(overloads, FAMILIES))
+    return [name for name, tiers in hardpoint.counters().items() if "cpu" in tiers and name in served]
+
+
+@pytest.mark.parametrize("entry", [pytest.param(e, id=label(e)) for e in entries(*NAMES)])
+def test_samples_against_the_cpu(entry: Any) -> None:
+    ran = 0
+    for dtype in (torch.float32, torch.float64, torch.int64, torch.uint8):
+        if dtype not in entry.supported_dtypes("cpu"):
+            continue
+        for sample in list(entry.sample_inputs("cpu", dtype))[:6]:
+            expected = _flat(entry(sample.input, *sample.args, **sample.kwargs))
+            hardpoint.reset_counters()
+            actual = _flat(entry(move(sample.input, "sim"), *move(sample.args, "sim"), **move(sample.kwargs, "sim")))
+            for ours, right in zip(actual, expected, strict=True):
+                torch.testing.assert_close(ours.cpu(), right, equal_nan=True)
+            if all(t.numel() > 0 for t in tensors(sample.input)):
+                assert not on_the_cpu()
+            ran += 1
+    assert ran > 0
+
+
+def _flat(result: Any) -> list[torch.Tensor]:
+    return [t for part in result for t in _flat(part)] if isinstance(result, (list, tuple)) else [result]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("density", [False, True])
+def test_histograms(weighted: bool, density: bool) -> None:
+    x = torch.randn(40, 25, dtype=torch.float64)
+    x[0, 0], x[1, 1], x[2, 2] = math.nan, 1.0, 3.0
+    edges = torch.tensor([-2.0, -0.5, 0.0, 1.0, 3.0], dtype=torch.float64)
+    weight = torch.rand(40, 25, dtype=torch.float64) if weighted else None
+    options = {"weight": weight, "density": density}
+    sent = move(options, "sim")
+    hardpoint.reset_counters()
+    for right, ours in (
+        (torch.histogram(x, edges, **options), torch.histogram(x.to("sim"), edges.to("sim"), **sent)),
+        (
+            torch.histogram(x, 7, range=(-1.0, 2.0), **options),
+            torch.histogram(x.to("sim"), 7, range=(-1.0, 2.0), **sent),
+        ),
+    ):
+        for a, b in zip(ours, right, strict=True):
+            torch.testing.assert_close(a.cpu(), b)
+    points = torch.rand(200, 2, dtype=torch.float64)
+    options["weight"] = torch.rand(200, dtype=torch.float64) if weighted else None
+    right_hist, right_edges = torch.histogramdd(points, [3, 4], **options)
+    hist, bins = torch.histogramdd(points.to("sim"), [3, 4], **move(options, "sim"))
+    for a, b in zip((hist, *bins), (right_hist, *right_edges), strict=True):
+        torch.testing.assert_close(a.cpu(), b)
+    assert not on_the_cpu()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_different_slices(dtype: torch.dtype, dim: int) -> None:
+    x = torch.randint(0, 2, (7, 6, 3)).to(dtype)
+    hardpoint.reset_counters()
+    for function in (torch.unique, torch.unique_consecutive):
+        for given, device in ((x, x.to("sim")), (x.transpose(0, 2), x.to("sim").transpose(0, 2))):
+            right = function(given, return_inverse=True, return_counts=True, dim=dim)
+            ours = function(device, return_inverse=True, return_counts=True, dim=dim)
+            for a, b in zip(ours, right, strict=True):
+                assert torch.equal(a.cpu(), b)
+    assert not on_the_cpu()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_hashes(dtype: torch.dtype) -> None:
+    x = torch.randn(5, 40, 3).mul(9).to(dtype)
+    hardpoint.reset_counters()
+    for dim in ([], [0], [1, 2], [-1]):
+        for keepdim in (False, True):
+            ours = torch.hash_tensor(x.to("sim").transpose(0, 1), dim, keepdim=keepdim)
+            right = torch.hash_tensor(x.transpose(0, 1), dim, keepdim=keepdim)
+            assert ours.shape == right.shape
+            assert ours.cpu().tolist() == right.tolist()
+    assert not on_the_cpu()
+
+
+def test_assertions() -> None:
+    for good in (torch.ones(1), torch.tensor(True), torch.tensor([[-3]]), torch.tensor(math.nan)):
+        torch._assert_async(good.to("sim"))
+    with pytest.raises(RuntimeError, match="single nonzero value, but got zero"):
+        torch._assert_async(torch.zeros(1, device="sim"))
+    with pytest.raises(RuntimeError, match="the sky is up"):
+        torch._assert_async(torch.tensor(False, device="sim"), "the sky is up")
+    with pytest.raises(RuntimeError, match="ambiguous"):
+        torch._assert_async(torch.ones(2, device="sim"))
