@@ -100,6 +100,7 @@ FAMILIES = (
     "loss",
     "attention",
     "matmul",
+    "linalg",
     "convolution",
     "recurrent",
     "creation",
