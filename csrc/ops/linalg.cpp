@@ -339,18 +339,17 @@ bool linalg_lu_solve(const Service& service, Device& device, const View& result,
 }
 
 bool linalg_solve(const Service& service, Device& device, const View& result, const View& lu, const View& pivots,
-                  const View& info, const View& a, const View& b, bool left, bool of_transpose) {
+                  const View& info, const View& a, const View& b, bool left) {
   if (call_vendor(service, device,
-                  {output(result), output(lu), output(pivots), output(info), input(a), input(b), attribute(left),
-                   attribute(of_transpose)})) {
+                  {output(result), output(lu), output(pivots), output(info), input(a), input(b), attribute(left)})) {
     return true;
   }
   if (!able(service, a)) return false;
   PortableScope scope(service);
   const Kernels factor(service, device, a.dtype, batch(a)), kernels(service, device, a.dtype, batch(result));
   const int64_t n = rows(a);
-  if (!factor.copy(lu, transposed(a, of_transpose)) || !factor.lu(lu.data, pivots.data, info.data, n, n, true) ||
-      !solve(kernels, device, result, lu, pivots, b, left, of_transpose)) {
+  if (!factor.copy(lu, a) || !factor.lu(lu.data, pivots.data, info.data, n, n, true) ||
+      !solve(kernels, device, result, lu, pivots, b, left, false)) {
     return false;
   }
   return scope.done();

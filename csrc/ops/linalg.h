@@ -30,9 +30,9 @@ bool linalg_lu(const Service& service, Device& device, const View& p, const View
 bool linalg_lu_solve(const Service& service, Device& device, const View& result, const View& lu, const View& pivots,
                      const View& b, bool left, bool adjoint);
 
-// lu is the one of a, or of its transpose.
+// The same from a itself, with its factors.
 bool linalg_solve(const Service& service, Device& device, const View& result, const View& lu, const View& pivots,
-                  const View& info, const View& a, const View& b, bool left, bool transposed);
+                  const View& info, const View& a, const View& b, bool left);
 
 bool linalg_inv(const Service& service, Device& device, const View& inverse, const View& info, const View& a);
 

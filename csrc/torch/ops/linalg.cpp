@@ -151,9 +151,6 @@ bool linalg_lu_solve(const Overload& overload, const Tensor& result, const Tenso
          finish(x);
 }
 
-// torch's derivatives expect the factors of the transpose where a is contiguous.
-bool of_transpose(const Tensor& a) { return a.is_contiguous(); }
-
 bool linalg_solve(const Overload& overload, const Tensor& result, const Tensor& lu, const Tensor& pivots,
                   const Tensor& info, const Tensor& a, const Tensor& b, bool left, bool check_errors) {
   if (!taken(a) || b.scalar_type() != a.scalar_type()) return false;
@@ -162,7 +159,7 @@ bool linalg_solve(const Overload& overload, const Tensor& result, const Tensor& 
   const ColumnOutput x(target), factors(lu);
   const ContiguousOutput exchanged(pivots), codes(info);
   if (!hp::ops::linalg_solve(overload, device_holding(a), view(x), view(factors), view(exchanged), view(codes), view(a),
-                             view(right), left, of_transpose(a))) {
+                             view(right), left)) {
     return false;
   }
   finish(x, factors, exchanged, codes);
@@ -180,6 +177,9 @@ bool linalg_inv(const Overload& overload, const Tensor& inverse, const Tensor& i
   if (check_errors) check(info, "linalg.inv_ex", a);
   return true;
 }
+
+// The derivative of a determinant expects the factors of the transpose where a is contiguous.
+bool of_transpose(const Tensor& a) { return a.is_contiguous(); }
 
 bool linalg_det(const Overload& overload, const Tensor& result, const Tensor& lu, const Tensor& pivots,
                 const Tensor& a) {

@@ -42,9 +42,9 @@ OPS = (
     linalg(
         "linalg_solve",
         "a b",
-        "out, lu, pivots, info = solution of a out = b, and the LU factors of a or of its transpose",
+        "out, lu, pivots, info = solution of a out = b, and the LU factors of a",
         "_linalg_solve_ex",
-        attributes=("left", "transposed"),
+        attributes=("left",),
     ),
     linalg("linalg_inv", "a", "out, info = inverse", "linalg_inv_ex"),
     linalg("linalg_det", "a", "out, lu, pivots = determinant, and the LU factors behind it", "_linalg_det"),
