@@ -117,6 +117,7 @@ FAMILIES = (
     "loss",
     "attention",
     "matmul",
+    "linalg",
     "convolution",
     "recurrent",
     "creation",
