@@ -304,8 +304,9 @@ std::optional<Three> batch_norm_backward(const Overload& overload, const Tensor&
 
 bool group_norm_fits(const Tensor& input, const Tensor& weight, const Tensor& bias, const hp::ops::GroupNorm& shape) {
   return at::isFloatingType(input.scalar_type()) && shape.groups > 0 && shape.channels % shape.groups == 0 &&
-         shape.batch * shape.channels * shape.plane == input.numel() && input.numel() != 0 && fits(weight, input) &&
-         fits(bias, input) && alike(weight, bias) && vectors_of(shape.channels, {&weight, &bias});
+         shape.batch * shape.channels * shape.plane == input.numel() && shape.channels * shape.plane != 0 &&
+         fits(weight, input) && fits(bias, input) && alike(weight, bias) &&
+         vectors_of(shape.channels, {&weight, &bias});
 }
 
 std::optional<Three> group_norm(const Overload& overload, const Tensor& input, const OptionalTensor& weight_opt,
@@ -320,8 +321,8 @@ std::optional<Three> group_norm(const Overload& overload, const Tensor& input, c
   const int index = input.device().index();
   const Tensor x = input.contiguous(), out = made_like(x), mean = empty({batch, groups}, kept, index),
                rstd = empty({batch, groups}, kept, index);
-  if (!hp::ops::group_norm(overload, device_holding(input), view(out), view(mean), view(rstd), view(x), view(weight),
-                           view(bias), shape, eps)) {
+  if (batch != 0 && !hp::ops::group_norm(overload, device_holding(input), view(out), view(mean), view(rstd), view(x),
+                                         view(weight), view(bias), shape, eps)) {
     return std::nullopt;
   }
   return Three(out, mean, rstd);
@@ -341,10 +342,10 @@ std::optional<Three> group_norm_backward(const Overload& overload, const Tensor&
   const Tensor x = input.contiguous(), g = grad.contiguous(), m = mean.contiguous(), r = rstd.contiguous();
   const at::ScalarType kept = weight.defined() ? weight.scalar_type() : mean.scalar_type();
   const Tensor dx = mask[0] ? made_like(x) : Tensor();
-  const Tensor dw = parameter_gradient(mask[1], {channels}, kept, input, false);
-  const Tensor db = parameter_gradient(mask[2], {channels}, kept, input, false);
-  if (!hp::ops::group_norm_backward(overload, device_holding(input), view(dx), view(dw), view(db), view(g), view(x),
-                                    view(m), view(r), view(weight), shape)) {
+  const Tensor dw = parameter_gradient(mask[1], {channels}, kept, input, batch == 0);
+  const Tensor db = parameter_gradient(mask[2], {channels}, kept, input, batch == 0);
+  if (batch != 0 && !hp::ops::group_norm_backward(overload, device_holding(input), view(dx), view(dw), view(db),
+                                                  view(g), view(x), view(m), view(r), view(weight), shape)) {
     return std::nullopt;
   }
   return Three(dx, dw, db);
