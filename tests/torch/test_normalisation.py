@@ -139,6 +139,21 @@ def test_batch_norm_dtypes(dtype: torch.dtype) -> None:
     assert not samples.on_the_cpu(["normalisation"])
 
 
+def test_group_norm_of_an_empty_batch() -> None:
+    x = torch.randn(0, 6, 4, device="sim", requires_grad=True)
+    w, b = (torch.randn(6, device="sim", requires_grad=True) for _ in range(2))
+    hardpoint.reset_counters()
+    out = F.group_norm(x, 3, w, b)
+    assert out.shape == x.shape
+    out.sum().backward()
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+    for parameter in (w, b):
+        assert parameter.grad is not None
+        assert torch.equal(parameter.grad.cpu(), torch.zeros(6))
+    assert not samples.on_the_cpu(["normalisation"])
+
+
 def test_batch_norm_of_statistics_with_gaps_and_of_nothing() -> None:
     x, w, b = torch.randn(7, 4, 5), torch.randn(4), torch.randn(4)
     kept = torch.rand(4, 6) + 0.5
