@@ -32,7 +32,7 @@ std::optional<Edges> equal_edges(const Tensor& points, at::IntArrayRef bins, con
   const int64_t dims = points.size(1);
   if (static_cast<int64_t>(bins.size()) != dims || (range && static_cast<int64_t>(range->size()) != 2 * dims))
     return {};
-  std::vector<double> low(dims, 0), high(dims, 0);
+  std::vector<double> low(dims, 0), high(dims, 1);  // of no points
   for (int64_t d = 0; d < dims; ++d) {
     if (bins[d] < 1) return {};
     if (range) {
@@ -46,7 +46,12 @@ std::optional<Edges> equal_edges(const Tensor& points, at::IntArrayRef bins, con
     if (low[d] == high[d]) low[d] -= 0.5, high[d] += 0.5;
   }
   Edges edges;
-  for (int64_t d = 0; d < dims; ++d) edges.push_back(at::linspace(low[d], high[d], bins[d] + 1, points.options()));
+  for (int64_t d = 0; d < dims; ++d) {
+    // On the host, to the last bit as torch's CPU has them: elements on an edge go to the same bin everywhere.
+    const Tensor host = at::linspace(low[d], high[d], bins[d] + 1, points.scalar_type());
+    edges.push_back(empty(host.sizes(), points.scalar_type(), points.device().index()));
+    copy_tensor(edges.back(), host, false);
+  }
   return edges;
 }
 

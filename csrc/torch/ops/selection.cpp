@@ -198,8 +198,8 @@ std::optional<std::tuple<Tensor, Tensor>> unique(const Overload& overload, const
 
 std::optional<Unique> unique_consecutive(const Overload& overload, const Tensor& self, bool return_inverse,
                                          bool return_counts, std::optional<int64_t> dim) {
-  if (!known(self) || self.is_complex() || (dim && self.numel() == 0)) return std::nullopt;
-  if (dim && self.dim() != 1) {
+  if (!known(self) || self.is_complex()) return std::nullopt;
+  if (dim && (self.dim() != 1 || self.numel() == 0)) {
     decomposed(overload);
     return at::unique_dim_consecutive(self, *dim, return_inverse, return_counts);
   }

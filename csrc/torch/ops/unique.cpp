@@ -25,8 +25,15 @@ constexpr int64_t kMaxColumns = 256;
 using Unique = std::optional<std::tuple<Tensor, Tensor, Tensor>>;
 
 bool takes(const Tensor& self, int64_t dim) {
-  return to_core(self.scalar_type()) != DType::kNone && !self.is_complex() && self.numel() > 0 && self.dim() > 0 &&
-         dim >= -self.dim() && dim < self.dim();
+  return to_core(self.scalar_type()) != DType::kNone && !self.is_complex() && self.dim() > 0 && dim >= -self.dim() &&
+         dim < self.dim() && std::count(self.sizes().begin(), self.sizes().end(), 0) == (self.size(dim) == 0 ? 1 : 0);
+}
+
+// No slices at all.
+Unique none(const Overload& overload, const Tensor& self) {
+  overload.op.count(Tier::kDecomposition);
+  const Tensor empties = empty({0}, at::kLong, self.device().index());
+  return std::make_tuple(self.clone(), empties, empties.clone());
 }
 
 // `rows` are the slices in an order in which equal ones are neighbours, `order` says where they come from.
@@ -48,6 +55,7 @@ Tensor slices(const Tensor& self, int64_t dim) { return self.movedim(dim, 0).con
 Unique unique_dim(const Overload& overload, const Tensor& self, int64_t dim, bool /*sorted*/, bool /*return_inverse*/,
                   bool /*return_counts*/) {
   if (!takes(self, dim)) return {};
+  if (self.numel() == 0) return none(overload, self);
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Tensor rows = slices(self, dim);
   if (rows.size(1) > kMaxColumns) return {};
@@ -62,6 +70,7 @@ Unique unique_dim(const Overload& overload, const Tensor& self, int64_t dim, boo
 Unique unique_dim_consecutive(const Overload& overload, const Tensor& self, int64_t dim, bool /*return_inverse*/,
                               bool /*return_counts*/) {
   if (!takes(self, dim)) return {};
+  if (self.numel() == 0) return none(overload, self);
   dim = at::maybe_wrap_dim(dim, self.dim());
   return runs(overload, self, dim, slices(self, dim), Tensor());
 }
