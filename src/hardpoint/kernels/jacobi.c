@@ -28,13 +28,14 @@ HP_FN T jacobi_dot(HP_GLOBAL const T* a, HP_GLOBAL const T* b, hp_i64 n) {
   return lane[0];
 }
 
-/* (a, b) = (cosine a - sine b, sine a + cosine b) */
-HP_FN void jacobi_rotate(HP_GLOBAL T* a, HP_GLOBAL T* b, T cosine, T sine, hp_i64 n) {
+/* (a, b) = (cosine a - sine b, sine a + cosine b) as what is added to a and b, with ratio = sine / (1 + cosine):
+ * rounded cosines would lengthen the columns little by little. */
+HP_FN void jacobi_rotate(HP_GLOBAL T* a, HP_GLOBAL T* b, T sine, T ratio, hp_i64 n) {
   HP_VECTORISE
   for (hp_i64 i = 0; i < n; ++i) {
     const T x = a[i], y = b[i];
-    a[i] = cosine * x - sine * y;
-    b[i] = sine * x + cosine * y;
+    a[i] = x - sine * (y + ratio * x);
+    b[i] = y + sine * (x - ratio * y);
   }
 }
 
@@ -45,12 +46,15 @@ HP_FN T jacobi_tangent(T zeta) {
   return zeta < (T)0 ? -t : t;
 }
 
-/* The first and the second of a round's pair, of an even number of players. */
+/* The first and the second of a round's pair, of an even number of players. Divisions would take longer than the rest.
+ */
 HP_FN hp_i64 jacobi_first(hp_i64 players, hp_i64 round, hp_i64 pair) {
-  return pair == 0 ? players - 1 : (round + pair) % (players - 1);
+  const hp_i64 place = round + pair;
+  return pair == 0 ? players - 1 : place < players - 1 ? place : place - (players - 1);
 }
 HP_FN hp_i64 jacobi_second(hp_i64 players, hp_i64 round, hp_i64 pair) {
-  return (round + players - 1 - pair) % (players - 1);
+  const hp_i64 place = round - pair;
+  return place >= 0 ? place : place + players - 1;
 }
 
 /* What a matrix is multiplied with before: 1 where nothing threatens to overflow. `sizes` are the largest elements of
@@ -145,9 +149,10 @@ HP_KERNEL(svd)(HP_GLOBAL T* u, HP_GLOBAL T* values, HP_GLOBAL T* right, HP_GLOBA
           if (T_M(abs)(ab) > tolerance * T_M(sqrt)(aa) * T_M(sqrt)(bb)) {
             const T t = jacobi_tangent((bb - aa) / ((T)2 * ab)), cosine = (T)1 / T_M(sqrt)((T)1 + t * t);
             if (t != (T)0) {
-              jacobi_rotate(a, b, cosine, cosine * t, m);
+              const T sine = cosine * t, ratio = sine / ((T)1 + cosine);
+              jacobi_rotate(a, b, sine, ratio, m);
 #if VECTORS
-              jacobi_rotate(v + p * n, v + q * n, cosine, cosine * t, n);
+              jacobi_rotate(v + p * n, v + q * n, sine, ratio, n);
 #endif
               *changed = 1;
             }
@@ -223,7 +228,7 @@ HP_KERNEL(eigh)(HP_GLOBAL T* values, HP_GLOBAL T* vectors, HP_GLOBAL hp_i32* inf
   v += hp_group * n * n;
   vectors += hp_group * n * n;
 #endif
-  HP_GLOBAL T* const cosines = work;
+  HP_GLOBAL T* const ratios = work;
   HP_GLOBAL T* const sines = work + (n + 1);
   HP_GLOBAL T* const firsts = work + 2 * (n + 1);
   HP_GLOBAL T* const seconds = work + 3 * (n + 1);
@@ -273,12 +278,13 @@ HP_KERNEL(eigh)(HP_GLOBAL T* values, HP_GLOBAL T* vectors, HP_GLOBAL hp_i32* inf
             *changed = 1;
           }
         }
-        cosines[pair] = (T)1 / T_M(sqrt)((T)1 + t * t);
-        sines[pair] = cosines[pair] * t;
+        const T cosine = (T)1 / T_M(sqrt)((T)1 + t * t);
+        sines[pair] = cosine * t;
+        ratios[pair] = sines[pair] / ((T)1 + cosine);
         if (t != (T)0) {
-          jacobi_rotate(a + p * n, a + q * n, cosines[pair], sines[pair], n);
+          jacobi_rotate(a + p * n, a + q * n, sines[pair], ratios[pair], n);
 #if VECTORS
-          jacobi_rotate(v + p * n, v + q * n, cosines[pair], sines[pair], n);
+          jacobi_rotate(v + p * n, v + q * n, sines[pair], ratios[pair], n);
 #endif
         }
       }
@@ -286,12 +292,12 @@ HP_KERNEL(eigh)(HP_GLOBAL T* values, HP_GLOBAL T* vectors, HP_GLOBAL hp_i32* inf
       HP_FOR_LOCAL(j, n) {
         HP_GLOBAL T* const column = a + j * n;
         for (hp_i64 pair = 0; pair < pairs; ++pair) {
-          const T cosine = cosines[pair], sine = sines[pair];
+          const T sine = sines[pair], ratio = ratios[pair];
           if (sine != (T)0) {
             const hp_i64 p = jacobi_first(players, round, pair), q = jacobi_second(players, round, pair);
             const T x = column[p], y = column[q];
-            column[p] = cosine * x - sine * y;
-            column[q] = sine * x + cosine * y;
+            column[p] = x - sine * (y + ratio * x);
+            column[q] = y + sine * (x - ratio * y);
             if (j == p) {
               column[p] = firsts[pair];
               column[q] = (T)0;
