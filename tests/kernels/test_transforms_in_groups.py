@@ -1,4 +1,4 @@
-"""Transforms, distances and segments where a group has many work-items, as on a GPU: here each is a thread."""
+"""Transforms, distances, segments, CTC and hashes where a group has many work-items, each a thread here."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_distances(tmp_path: Path, norm: int, p: float) -> None:
     torch.testing.assert_close(pairs, torch.pdist(a[0].detach(), p))
 
 
-@pytest.mark.parametrize(("what", "reduce"), enumerate(["max", "mean", "min", "sum", "prod"]))
+@pytest.mark.parametrize(("what", "reduce"), list(enumerate(["max", "mean", "min", "sum", "prod"])))
 def test_segments(tmp_path: Path, what: int, reduce: str) -> None:
     data = torch.randn(12, 40, requires_grad=True)
     offsets = torch.tensor([0, 3, 4, 12])
@@ -74,12 +74,37 @@ def test_segments(tmp_path: Path, what: int, reduce: str) -> None:
     torch.testing.assert_close(slope, torch.autograd.grad(right, data, grad)[0], rtol=2e-5, atol=2e-5)
 
 
+def test_ctc(tmp_path: Path) -> None:
+    logs = torch.randn(12, 2, 6).log_softmax(2).requires_grad_()
+    targets = torch.tensor([[1, 2, 2, 3, 1], [4, 5, 0, 0, 0]])
+    steps, labels = (12, 10), (5, 2)
+    losses, _ = torch.ops.aten._ctc_loss(logs, targets, steps, labels)
+    lengths = torch.tensor([[12, 5, 0], [10, 2, 5]])
+    fault, grad = torch.zeros(3, dtype=torch.int64), torch.rand(2)
+    given = (logs, targets, lengths, 12, 2, 6, 11, 1, 0, fault, 7)
+    ours, sums, beta, slope = torch.empty(2), torch.empty(2, 12, 11), torch.empty(2, 12, 11), torch.empty(12, 2, 6)
+    Kernel(tmp_path, "ctc:forward", "T=f32 I=i64")(2, ours, sums, *given)
+    torch.testing.assert_close(ours, losses.detach())
+    Kernel(tmp_path, "ctc:beta", "T=f32 I=i64")(2, beta, *given)
+    Kernel(tmp_path, "ctc:backward", "T=f32 I=i64")(24, slope, grad, ours, sums, beta, *given, 0)
+    torch.testing.assert_close(slope, torch.autograd.grad(losses, logs, grad)[0], rtol=1e-4, atol=1e-5)
+    assert fault.tolist() == [0, 0, 0]
+
+
+def test_hashes(tmp_path: Path) -> None:
+    x, out = torch.randn(5, 77), torch.empty(5, dtype=torch.uint64)
+    Kernel(tmp_path, "hash:rows", "T=f32")(3, out, x, 5, 77, 2)
+    assert out.tolist() == torch.hash_tensor(x, [1]).tolist()
+
+
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 def test_other_dialects(dialect: str) -> None:
     for name, description in (
         ("fft:lines", "T=f32 KIND=0 BLUESTEIN=1"),
         ("distance:backward", "T=f32 NORM=4 PAIRS=1"),
         ("segment:forward", "T=bf16 WHAT=1"),
+        ("ctc:backward", "T=f32 I=i32"),
+        ("hash:rows", "T=i8"),
     ):
         made = portable.generate(name, description, dialect, 64)
         assert made is not None

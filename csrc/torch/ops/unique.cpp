@@ -14,6 +14,8 @@
 #include <ATen/ops/scatter.h>
 #include <ATen/ops/sort.h>
 
+#include <algorithm>
+
 #include "../custom.h"
 
 namespace hp::torch_adapter::ops {

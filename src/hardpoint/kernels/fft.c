@@ -18,6 +18,27 @@
 #define FFT_FOR_Q(q) for (hp_i64 q = t - p * s, once = 1; once != 0; once = 0)
 #endif
 
+/* All elements j < n of the lines of a batch; where a line starts in memory of `count` elements a line. */
+#define FFT_START(line, count) ((line) / inner * (count) * inner + (line) % inner)
+#if HP_LSIZE == 1
+enum { FFT_LANES = 16 }; /* the largest batch, as in csrc/ops/fft.cpp */
+#define FFT_STARTS(name, count) \
+  hp_i64 name[FFT_LANES];       \
+  for (hp_i64 lane = 0; lane < lanes; ++lane) name[lane] = FFT_START(first + lane, count)
+/* A few elements of each line at a time: neither one line after another nor one element of all lines keeps to memory
+ * that a processor's cache holds. */
+#define FFT_FOR_CELLS(j, lane, n)                 \
+  for (hp_i64 piece = 0; piece < (n); piece += 8) \
+    for (hp_i64 lane = 0; lane < lanes; ++lane)   \
+      for (hp_i64 j = piece; j < piece + 8 && j < (n); ++j)
+#define FFT_AT(name, lane, count) name[lane]
+#else
+#define FFT_STARTS(name, count)
+#define FFT_FOR_CELLS(j, lane, n) \
+  for (hp_i64 lane = 0; lane < lanes; ++lane) HP_FOR_LOCAL(j, n)
+#define FFT_AT(name, lane, count) FFT_START(first + (lane), count)
+#endif
+
 #define FFT_ROOT(k) const T w##k##r = table[2 * (p * step * (k))], w##k##i = table[2 * (p * step * (k)) + 1]
 #define FFT_TAKE(k) const T x##k##r = xr[from + s * m * (k)], x##k##i = xi[from + s * m * (k)]
 #define FFT_GIVE(k, re, im)                               \
@@ -192,24 +213,23 @@ HP_KERNEL(lines)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL T* memory,
     HP_GLOBAL T* const xr = work + swap * plane;
     HP_GLOBAL T* const xi = work + (1 - swap) * plane;
     hp_barrier();
-    for (hp_i64 lane = 0; lane < lanes; ++lane) {
-      const hp_i64 line = first + lane, base = line / inner * given * inner + line % inner;
-      HP_FOR_LOCAL(j, n) {
+    FFT_STARTS(sources, given);
+    FFT_FOR_CELLS(j, lane, n) {
+      const hp_i64 base = FFT_AT(sources, lane, given);
 #if KIND == 0
-        xr[j * lanes + lane] = self[2 * (base + j * inner)];
-        xi[j * lanes + lane] = self[2 * (base + j * inner) + 1];
+      xr[j * lanes + lane] = self[2 * (base + j * inner)];
+      xi[j * lanes + lane] = self[2 * (base + j * inner) + 1];
 #elif KIND == 1
-        xr[j * lanes + lane] = self[base + j * inner];
-        xi[j * lanes + lane] = 0;
+      xr[j * lanes + lane] = self[base + j * inner];
+      xi[j * lanes + lane] = 0;
 #else
-        /* The other half is its conjugate; what is its own conjugate is real. */
-        const hp_i64 mirror = 2 * j > n ? n - j : j;
-        const T sign = (T)(j == 0 || 2 * j == n ? 0 : 2 * j > n ? -1 : 1);
-        const T part = self[2 * (base + mirror * inner) + 1];
-        xr[j * lanes + lane] = self[2 * (base + mirror * inner)];
-        xi[j * lanes + lane] = sign == 0 ? (T)0 : sign * part;
+      /* The other half is its conjugate; what is its own conjugate is real. */
+      const hp_i64 mirror = 2 * j > n ? n - j : j;
+      const T sign = (T)(j == 0 || 2 * j == n ? 0 : 2 * j > n ? -1 : 1);
+      const T part = self[2 * (base + mirror * inner) + 1];
+      xr[j * lanes + lane] = self[2 * (base + mirror * inner)];
+      xi[j * lanes + lane] = sign == 0 ? (T)0 : sign * part;
 #endif
-      }
     }
     hp_barrier();
 #if BLUESTEIN
@@ -236,24 +256,23 @@ HP_KERNEL(lines)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL T* memory,
     const int side = fft_lines(work, plane, size, lanes, table, 0, 0);
 #endif
     HP_GLOBAL const T* const result = work + 2 * side * plane;
-    for (hp_i64 lane = 0; lane < lanes; ++lane) {
-      const hp_i64 line = first + lane, base = line / inner * taken * inner + line % inner;
-      HP_FOR_LOCAL(j, taken) {
-        T r = result[j * lanes + lane], i = result[plane + j * lanes + lane];
+    FFT_STARTS(places, taken);
+    FFT_FOR_CELLS(j, lane, taken) {
+      const hp_i64 base = FFT_AT(places, lane, taken);
+      T r = result[j * lanes + lane], i = result[plane + j * lanes + lane];
 #if BLUESTEIN
-        const T cr = chirp[2 * j], ci = chirp[2 * j + 1], kept = r;
-        r = r * cr - i * ci;
-        i = kept * ci + i * cr;
+      const T cr = chirp[2 * j], ci = chirp[2 * j + 1], kept = r;
+      r = r * cr - i * ci;
+      i = kept * ci + i * cr;
 #endif
-        const T re = scale * (swap ? i : r), im = scale * (swap ? r : i);
+      const T re = scale * (swap ? i : r), im = scale * (swap ? r : i);
 #if KIND == 2
-        out[base + j * inner] = re;
-        (void)im;
+      out[base + j * inner] = re;
+      (void)im;
 #else
-        out[2 * (base + j * inner)] = re;
-        out[2 * (base + j * inner) + 1] = im;
+      out[2 * (base + j * inner)] = re;
+      out[2 * (base + j * inner) + 1] = im;
 #endif
-      }
     }
   }
 }
