@@ -39,8 +39,8 @@ int64_t share_out(const TemplateCall& call, const Views& list, size_t begin, Lis
   return groups;
 }
 
-// A launch takes kSlots positions, all of one dtype. `pack` adds all arguments but the table and what `finish` adds after
-// it.
+// A launch takes kSlots positions, all of one dtype. `pack` adds all arguments but the table and what `finish` adds
+// after it.
 template <class Make, class Pack, class Finish>
 bool launch_all(const Service& service, const Views& params, Make make, Pack pack, Finish finish) {
   PortableScope scope(service);

@@ -11,7 +11,8 @@ typedef struct {
   hp_i64 size[8], index[8];
 } positions_geometry;
 
-/* Several index tensors as one of offsets; this adds one of them to the earlier ones. An offset of -1 is out of range. */
+/* Several index tensors as one of offsets; this adds one of them to the earlier ones. An offset of -1 is out of range.
+ */
 HP_KERNEL(positions)(HP_GLOBAL hp_i64* out, HP_GLOBAL const I* index, HP_GLOBAL hp_i64* fault, hp_i64 code,
                      hp_i64 elements, hp_i64 limit, hp_i64 step, hp_i64 earlier, positions_geometry g) {
   HP_FOR_ELEMENTS(i, elements) {

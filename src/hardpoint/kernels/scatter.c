@@ -1,6 +1,6 @@
 /* Writing by index. T: the elements, I: the indices. Sizes and strides count elements, fastest dimension first. The
- * first ROWS dimensions are walked in order, so that the last of several writes to a place wins and sums have one order;
- * the columns, COLS further dimensions, never share a place. A group owns a block of columns and a range of the
+ * first ROWS dimensions are walked in order, so that the last of several writes to a place wins and sums have one
+ * order; the columns, COLS further dimensions, never share a place. A group owns a block of columns and a range of the
  * dimension that the indices are for: its work depends on no other group. An index out of range writes nothing.
  * OPERATION: 0 sets, 1 adds, 2 multiplies, 3 takes the greatest, 4 the smallest. */
 #include "fault.h"

@@ -1,21 +1,21 @@
 /* Selecting by value: what is chosen depends on the data. First each group counts what it will write (count, heads),
- * then one group turns the counts into places (scan), then each group writes. A work-item takes a chunk of elements that
- * follow each other, so that the order is kept. All operands are contiguous unless there is a geometry. */
+ * then one group turns the counts into places (scan), then each group writes. A work-item takes a chunk of elements
+ * that follow each other, so that the order is kept. All operands are contiguous unless there is a geometry. */
 #include "fault.h"
 
 #define CHUNK (HP_ELEMENTS / HP_LSIZE)
 /* What this work-item takes, of `all` elements. */
-#define CHUNK_RANGE(begin, end, all)                                \
-  hp_i64 begin = hp_group * HP_ELEMENTS + hp_lid * CHUNK;           \
-  hp_i64 end = begin + CHUNK < (all) ? begin + CHUNK : (all);       \
-  begin = begin < (all) ? begin : (all);                            \
+#define CHUNK_RANGE(begin, end, all)                          \
+  hp_i64 begin = hp_group * HP_ELEMENTS + hp_lid * CHUNK;     \
+  hp_i64 end = begin + CHUNK < (all) ? begin + CHUNK : (all); \
+  begin = begin < (all) ? begin : (all);                      \
   end = begin < end ? end : begin
 /* Where this work-item writes first, given how much it writes, and what the group wrote before it. */
-#define CHUNK_BASE(base, count)                                     \
-  HP_LOCAL hp_i64 chunk_counts[HP_LSIZE];                           \
-  chunk_counts[hp_lid] = (count);                                   \
-  hp_barrier();                                                     \
-  hp_i64 base = counts[hp_group];                                   \
+#define CHUNK_BASE(base, count)           \
+  HP_LOCAL hp_i64 chunk_counts[HP_LSIZE]; \
+  chunk_counts[hp_lid] = (count);         \
+  hp_barrier();                           \
+  hp_i64 base = counts[hp_group];         \
   for (hp_i64 k = 0; k < hp_lid; ++k) base += chunk_counts[k]
 /* The group's count, from those of its work-items. */
 #define CHUNK_TOTAL(count)                                          \
