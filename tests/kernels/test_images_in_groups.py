@@ -135,6 +135,7 @@ def test_group_sizes_agree(case: Any, tmp_path: Path) -> None:
 BYTES = [f"S=f32 CUBIC={cubic} SMOOTH={smooth}" for cubic in (0, 1) for smooth in (0, 1)]
 
 
+@needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("description", BYTES)
 def test_bytes_are_resampled_the_same_in_groups(description: str, tmp_path: Path) -> None:
@@ -142,14 +143,14 @@ def test_bytes_are_resampled_the_same_in_groups(description: str, tmp_path: Path
     line = [70, 28, 11, 0]  # from 70 to 28, with up to 11 weights
     results = []
     for size in (1, GROUP):
-        functions = [
-            compiled(tmp_path, "resampling_bytes", k, description, size)[0] for k in ("table", "along", "across")
-        ]
+        weigh, along, across = (
+            Kernel(tmp_path, f"resampling_bytes:{k}", description, size) for k in ("table", "along", "across")
+        )
         table = torch.full((1 + 28 * 13,), -1, dtype=torch.int32)
         rows, columns = torch.zeros(6, 70, 28, dtype=torch.uint8), torch.zeros(6, 28, 70, dtype=torch.uint8)
-        launch(functions[0], 1, [table, 2.5, line])
-        launch(functions[1], 84, [rows, image, table, 420, 5, line])
-        launch(functions[2], 34, [columns, image, table, 168, 5, 70, line])
+        weigh(1, table, 2.5, line)
+        along(84, rows, image, table, 420, 5, line)
+        across(34, columns, image, table, 168, 5, 70, line)
         results.append((table, rows, columns))
     for one, many in zip(*results, strict=True):
         assert torch.equal(one, many)
@@ -171,7 +172,7 @@ def by_table(image: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 @pytest.mark.parametrize("kernel", ["table", "along", "across"])
 def test_other_dialects_have_a_source_for_bytes(kernel: str, dialect: str) -> None:
-    made = portable.generate(f"resampling_bytes:{kernel}", "S=f64 CUBIC=1 SMOOTH=1", dialect, 64)
+    made = kernel_source.generate(f"resampling_bytes:{kernel}", "S=f64 CUBIC=1 SMOOTH=1", dialect, 64)
     assert made is not None
     assert f"hp_resampling_bytes_{kernel}(" in made[0]
 
