@@ -78,7 +78,9 @@ DType truth_of(const View&, const View&) { return DType::kU8; }
     if (is_complex(out.dtype) != is_complex(self.dtype)) return false;                                                \
     PortableScope scope(service);                                                                                     \
     const Parts to(out), from(self);                                                                                  \
-    return rule.reduce(service, device, to.view, from.view, accumulator(to.view.dtype), dims, keepdim) &&             \
+    /* The first dimension of a single complex number is that of its parts, which stay apart. */                      \
+    const uint64_t reduced = is_complex(self.dtype) && self.ndim == 0 ? 0 : dims;                                     \
+    return rule.reduce(service, device, to.view, from.view, accumulator(to.view.dtype), reduced, keepdim) &&          \
            scope.done();                                                                                              \
   }
 

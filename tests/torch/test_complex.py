@@ -242,3 +242,13 @@ def test_gradients(function: Callable[[Tensor], Tensor]) -> None:
         assert not on_cpu()
         results.append((result.detach().cpu(), gradient.cpu()))
     torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 4)], ids=str)
+def test_sums_keep_the_parts_apart(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x = torch.randn(shape, dtype=dtype)
+    for reduce in (torch.sum, torch.mean):
+        torch.testing.assert_close(reduce(x.to("sim")).cpu(), reduce(x))
+        if shape:
+            torch.testing.assert_close(reduce(x.to("sim"), 0, keepdim=True).cpu(), reduce(x, 0, keepdim=True))
