@@ -56,8 +56,13 @@ def measure() -> list[tuple[str, float, float, float | None]]:
     both("empty, C++", lambda on: native.time_empty(x if on else a, calls), 1.0)
     both("sub, Python, portable kernel", lambda on: python_ns((lambda: x - y) if on else (lambda: a - b), 10_000), None)
     both(
-        "cumsum, Python, CPU tier",
-        lambda on: python_ns((lambda: x.cumsum(0)) if on else (lambda: a.cumsum(0)), 10_000),
+        "cross, Python, decomposition",
+        lambda on: python_ns((lambda: torch.linalg.cross(x, y)) if on else (lambda: torch.linalg.cross(a, b)), 2_000),
+        None,
+    )
+    both(
+        "frexp, Python, CPU tier",
+        lambda on: python_ns((lambda: torch.frexp(x)) if on else (lambda: torch.frexp(a)), 10_000),
         None,
     )
 
