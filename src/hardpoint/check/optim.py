@@ -93,7 +93,8 @@ def run(name: str, device: str, options: dict[str, Any], step: Step) -> Result:
                     actual = _train(info, chosen, start, device)
                     torch.accelerator.synchronize()
                     result.add_counters(dtype_name, hardpoint.counters())
-                    problem = compare.values(actual, expected, device, tolerance=TOLERANCE[dtype_name])
+                    tolerance = tables.OPTIMIZER_TOLERANCES.get(info.optim_cls.__name__, TOLERANCE[dtype_name])
+                    problem = compare.values(actual, expected, device, tolerance=tolerance)
                 except Exception as error:
                     if isinstance(chosen.get("lr"), torch.Tensor) and implementation != "plain":
                         result.count(dtype_name).skipped += 1  # torch itself asks for capturable there

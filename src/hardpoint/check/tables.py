@@ -136,3 +136,8 @@ OPTIMIZERS_NOT_TESTED: dict[str, str] = {"SparseAdam": "takes sparse gradients o
 
 #: Dtypes of a run, where the entry supports them on the CPU.
 DTYPES = ("float32", "float64", "bfloat16", "float16", "int64", "int32", "uint8", "bool", "complex64")
+#: What an optimizer's own way of computing allows, whatever the dtype of its parameters: relative, absolute.
+OPTIMIZER_TOLERANCES: dict[str, tuple[float, float]] = {
+    # Orthogonalises in bfloat16, and takes a step of a thousandth of that.
+    "Muon": (1e-3, 1e-5),
+}
