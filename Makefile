@@ -10,7 +10,7 @@ JOBS   ?= 2
 # pip, not uv: it is the installer that takes a locally provided CPU build of torch.
 TORCH  ?= torch==2.13.0
 
-SOURCES := $(shell find src csrc include plugins -type f \( -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.txt' \
+SOURCES := $(shell find src csrc include plugins -type f \( -name '*.cpp' -o -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.txt' \
              -o -name '*.map' \)) $(shell find src/hardpoint/ops src/hardpoint/codegen -name '*.py') CMakeLists.txt pyproject.toml
 
 help:
