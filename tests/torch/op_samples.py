@@ -75,7 +75,8 @@ def check_forward(entry: Any, served: set[str]) -> None:
             actual = tensors(entry(move(sample.input, "sim"), *move(sample.args, "sim"), **move(sample.kwargs, "sim")))
             for ours, right in zip(actual, expected, strict=True):
                 # Of equal elements either may be told; random floats of full precision are not equal.
-                if len(actual) == 2 and ours.dtype == torch.int64 and dtype not in (torch.float32, torch.float64):
+                places = len(actual) == 2 or entry.name == "argsort"
+                if places and ours.dtype == torch.int64 and dtype not in (torch.float32, torch.float64):
                     assert ours.shape == right.shape
                     continue
                 close(ours, right, dtype)
@@ -97,8 +98,10 @@ def check_backward(entry: Any) -> None:
             if not expected:
                 continue
             seeds = [torch.randn_like(t) for t in expected]
-            (right,) = torch.autograd.grad(expected, sample.input, seeds)
-            (ours,) = torch.autograd.grad(actual, given, [s.to("sim") for s in seeds])
-            close(ours, right, dtype)
+            (right,) = torch.autograd.grad(expected, sample.input, seeds, allow_unused=True)
+            (ours,) = torch.autograd.grad(actual, given, [s.to("sim") for s in seeds], allow_unused=True)
+            assert (ours is None) == (right is None)
+            if right is not None:
+                close(ours, right, dtype)
             ran += 1
     assert ran > 0

@@ -58,16 +58,20 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [t for v in value for t in tensors(v)] if isinstance(value, (list, tuple)) else []
 
 
-def close(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> None:
+def close(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, single: float = 0) -> None:
     # The reference of a low precision is computed in float32; what we return is rounded to the low one.
     options = {"rtol": 2e-2, "atol": 2e-2} if dtype in LOW else {}
+    if single and dtype is torch.float32:
+        options = {"rtol": single, "atol": single}
     torch.testing.assert_close(actual.cpu(), expected.detach().to(actual.dtype), equal_nan=True, **options)
 
 
-def check(entry: Any, family: str, dtypes: tuple[torch.dtype, ...], cpu: tuple[torch.dtype, ...] = ()) -> None:
+def check(
+    entry: Any, family: str, dtypes: tuple[torch.dtype, ...], cpu: tuple[torch.dtype, ...] = (), single: float = 0
+) -> None:
     """Results, and gradients where the dtype is float32 or float64; nothing of the family may go to the CPU.
 
-    ``cpu`` lists dtypes for which that is allowed.
+    ``cpu`` lists dtypes for which that is allowed; ``single`` is a tolerance for float32 other than torch's own.
     """
     ran = 0
     for dtype in dtypes:
@@ -86,15 +90,15 @@ def check(entry: Any, family: str, dtypes: tuple[torch.dtype, ...], cpu: tuple[t
             actual = entry(ours[0], *ours[1], **ours[2])
             assert len(tensors(actual)) == len(tensors(expected))
             for a, b in zip(tensors(actual), tensors(expected), strict=True):
-                close(a, b, dtype)
+                close(a, b, dtype, single)
             if grad:
-                _gradients(given, ours, expected, actual, dtype)
+                _gradients(given, ours, expected, actual, dtype, single)
             assert dtype in cpu or not on_cpu(family), f"{dtype}: {on_cpu(family)} served by the CPU"
             ran += 1
     assert ran > 0
 
 
-def _gradients(given: Any, ours: Any, expected: Any, actual: Any, dtype: torch.dtype) -> None:
+def _gradients(given: Any, ours: Any, expected: Any, actual: Any, dtype: torch.dtype, single: float) -> None:
     leaves = [t for t in tensors([given[0], list(given[1])]) if t.requires_grad]
     twins = [t for t in tensors([ours[0], list(ours[1])]) if t.requires_grad]
     pairs = [(a, b) for a, b in zip(tensors(actual), tensors(expected), strict=True) if b.requires_grad]
@@ -106,4 +110,4 @@ def _gradients(given: Any, ours: Any, expected: Any, actual: Any, dtype: torch.d
     for a, b in zip(got, right, strict=True):
         assert (a is None) == (b is None)
         if b is not None:
-            close(a, b, dtype)
+            close(a, b, dtype, single)
