@@ -3,10 +3,9 @@
 #include <dlpack/dlpack.h>
 #include <tvm/ffi/container/shape.h>
 
-#include <deque>
 #include <memory>
+#include <new>
 #include <optional>
-#include <vector>
 
 #include "allocator.h"
 #include "copy_views.h"
@@ -47,18 +46,49 @@ struct Prepared {
   DLTensor tensor;
 };
 
+// A list that is filled once and whose elements stay where they are; up to N of them need no allocation.
+template <class T, size_t N>
+class FixedList {
+ public:
+  explicit FixedList(size_t capacity)
+      : heap_(capacity > N ? new Slot[capacity] : nullptr), slots_(heap_ ? heap_.get() : inline_) {}
+  ~FixedList() {
+    while (size_ > 0) (*this)[--size_].~T();
+  }
+  FixedList(const FixedList&) = delete;
+  template <class... Arguments>
+  T& add(Arguments&&... arguments) {
+    T* made = new (&slots_[size_]) T{std::forward<Arguments>(arguments)...};
+    ++size_;
+    return *made;
+  }
+  T& operator[](size_t index) { return *std::launder(reinterpret_cast<T*>(&slots_[index])); }
+  T* data() { return &(*this)[0]; }
+  size_t size() const { return size_; }
+
+ private:
+  struct alignas(T) Slot {
+    unsigned char bytes[sizeof(T)];
+  };
+  Slot inline_[N];
+  std::unique_ptr<Slot[]> heap_;
+  Slot* slots_;
+  size_t size_ = 0;
+};
+
 }  // namespace
 
 bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const VendorArgument* first,
                  const VendorArgument* last) {
   if (kernel == nullptr) return false;
   const bool any_strides = (kernel->flags & HP_KERNEL_STRIDED) != 0;
-  std::deque<Prepared> views;  // addresses of elements stay
-  std::deque<tvm::ffi::Shape> lists;
-  std::vector<TVMFFIAny> args;
+  const size_t count = static_cast<size_t>(last - first);
+  FixedList<Prepared, 12> views(count);
+  FixedList<tvm::ffi::Shape, 8> lists(count);
+  FixedList<TVMFFIAny, 24> args(count);
   for (const VendorArgument* at = first; at != last; ++at) {
     const VendorArgument& argument = *at;
-    TVMFFIAny& any = args.emplace_back();
+    TVMFFIAny& any = args.add();
     any.zero_padding = 0;
     any.v_int64 = argument.integer;
     switch (argument.kind) {
@@ -72,14 +102,15 @@ bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const Vendo
         any.type_index = kTVMFFIFloat;
         any.v_float64 = argument.real;
         break;
-      case VendorArgument::kList:
-        lists.emplace_back(argument.list, argument.list + argument.length);
+      case VendorArgument::kList: {
+        const tvm::ffi::Shape& list = lists.add(argument.list, argument.list + argument.length);
         any.type_index = kTVMFFIShape;
-        any.v_obj = const_cast<TVMFFIObject*>(reinterpret_cast<const TVMFFIObject*>(
-            tvm::ffi::details::ObjectUnsafe::RawObjectPtrFromObjectRef(lists.back())));
+        any.v_obj = const_cast<TVMFFIObject*>(
+            reinterpret_cast<const TVMFFIObject*>(tvm::ffi::details::ObjectUnsafe::RawObjectPtrFromObjectRef(list)));
         break;
+      }
       default: {
-        Prepared& prepared = views.emplace_back(device, argument, any_strides);
+        Prepared& prepared = views.add(device, argument, any_strides);
         const View& view = prepared.used;
         if (!view.defined()) {
           any.type_index = kTVMFFINone;
@@ -99,9 +130,9 @@ bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const Vendo
   }
   if (observed()) notify({op, Tier::kVendor, true, nullptr});
   if (!launch(op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size()))) return false;
-  auto prepared = views.begin();
+  size_t prepared = 0;
   for (const VendorArgument* at = first; at != last; ++at) {
-    if (at->kind <= VendorArgument::kInput) (prepared++)->finish(device, *at);
+    if (at->kind <= VendorArgument::kInput) views[prepared++].finish(device, *at);
   }
   op.count(Tier::kVendor);
   if (observed()) notify({op, Tier::kVendor, false, nullptr});

@@ -29,6 +29,15 @@ struct Number {
   bool is_one() const { return is_float ? real == 1 : whole == 1; }
 };
 
+// From this many elements on, what a compiled kernel does better is left to it: asking for it takes time as well.
+constexpr int64_t kLarge = 4096;
+
+// 16-bit floats, for which the device's compiler has vector instructions that this library, built for any processor,
+// does not reach.
+inline bool is_half(DLDataType dtype) {
+  return dtype.bits == 16 && (dtype.code == kDLFloat || dtype.code == kDLBfloat);
+}
+
 // The arguments of one call. The accessors return 0, or the error code of what they raised.
 class Call {
  public:
@@ -70,6 +79,10 @@ class Call {
   // "Not this call": raised before anything is queued, it hands the call to the next tier.
   int unsupported(DLDataType dtype) const {
     return host->raise("NotImplementedError", "sim: %s does not take %s", name_, dtype_name(dtype).c_str());
+  }
+
+  int left_to_portable() const {
+    return host->raise("NotImplementedError", "sim: the portable kernel is better at this %s", name_);
   }
 
   int wrong_dtype(DLDataType expected, DLDataType got) const {

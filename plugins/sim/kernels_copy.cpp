@@ -88,9 +88,6 @@ int launch_move(const Call& call, const DLTensor& out, const Loop<2>& loop) {
   }
 }
 
-// From this many elements on, what others do better is left to them: asking them takes time as well.
-constexpr int64_t kLarge = 4096;
-
 bool is_transposed(const Loop<2>& loop, DLDataType dtype) {
   const int64_t bytes = dtype.bits / 8;
   bool runs_elsewhere = false;
@@ -98,11 +95,7 @@ bool is_transposed(const Loop<2>& loop, DLDataType dtype) {
   return runs_elsewhere && loop.stride[0][0] == bytes && loop.stride[1][0] != bytes;
 }
 
-// To or from a 16-bit float, for which compilers have vector instructions that C++ does not reach.
 bool narrows_or_widens(const DLTensor& out, const DLTensor& in) {
-  const auto is_half = [](DLDataType dtype) {
-    return dtype.bits == 16 && (dtype.code == kDLFloat || dtype.code == kDLBfloat);
-  };
   return !same_dtype(out.dtype, in.dtype) && (is_half(out.dtype) || is_half(in.dtype)) &&
          out.dtype.code != kDLComplex && in.dtype.code != kDLComplex;
 }
@@ -119,7 +112,7 @@ int copy(const Call& call) {
   if (int error = make_loop(call, tensors, &loop)) return error;
   if (loop.numel == 0) return 0;
   if (loop.numel >= kLarge && (is_transposed(loop, in->dtype) || narrows_or_widens(*out, *in)))
-    return host->raise("NotImplementedError", "sim: the portable kernel is better at this copy");
+    return call.left_to_portable();
   if (same_dtype(out->dtype, in->dtype)) return launch_move(call, *out, loop);
 
   const auto unsupported = [&] {

@@ -154,6 +154,7 @@ int launch(const Call& call, const Operands& operands, Op op) {
   const DLTensor* const tensors[3] = {operands.out, operands.a, operands.b};
   if (int error = make_loop(call, tensors, &work.loop)) return error;
   if (work.loop.numel == 0) return 0;
+  if (work.loop.numel >= kLarge && operands.a && is_half(operands.out->dtype)) return call.left_to_portable();
   work.numbers[0] = operands.a_number.as<Value<T>>();
   work.numbers[1] = operands.b_number.as<Value<T>>();
   const size_t bytes = static_cast<size_t>(work.loop.numel) * (1 + !!operands.a + !!operands.b) * sizeof(T);

@@ -49,6 +49,19 @@ inline int run(int argc, char** argv) {
   return failed == 0 && ran > 0 ? 0 : 1;
 }
 
+// The message of what `call` throws.
+template <class Exception, class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const Exception& e) {
+    return e.what();
+  }
+  fail(__FILE__, __LINE__, "nothing thrown");
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 }  // namespace check
 
 #define TEST(name)                                                   \

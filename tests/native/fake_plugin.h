@@ -257,6 +257,8 @@ HpStatus init_bare(const HpHost* host, const HpPlugin** plugin) {
   return HP_OK;
 }
 
+FakeStream& fake_of(hp::Stream& stream) { return stream_of(stream.device.index, stream.handle()); }
+
 hp::Runtime& full_runtime() {
   static hp::Runtime& runtime = hp::Runtime::mount(hp::Plugin::adopt(init_full, "test_allocator"));
   fake_runtime = &runtime;

@@ -611,45 +611,6 @@ def test_a_device_kernel_takes_over():
     assert ops.taken(torch.ones(1)).tolist() == [2]
 
 
-# ---- Randomness
-
-RANDOM = {
-    "rand": lambda: torch.rand(50, device="sim"),
-    "randn": lambda: torch.randn(50, device="sim"),
-    "randint": lambda: torch.randint(0, 1000, (50,), device="sim"),
-    "randperm": lambda: torch.randperm(50, device="sim"),
-    "rand_like": lambda: torch.rand_like(torch.empty(50, device="sim")),
-    "randn_like": lambda: torch.randn_like(torch.empty(50, device="sim")),
-    "dropout": lambda: torch.dropout(torch.ones(50, device="sim"), 0.5, True),
-    "native_dropout": lambda: torch.native_dropout(torch.ones(50, device="sim"), 0.5, True)[0],
-    "bernoulli": lambda: torch.bernoulli(torch.full((50,), 0.5, device="sim")),
-    "multinomial": lambda: torch.multinomial(torch.ones(50, device="sim"), 20),
-    "normal_": lambda: torch.empty(50, device="sim").normal_(1, 2),
-    "exponential_": lambda: torch.empty(50, device="sim").exponential_(),
-    "random_": lambda: torch.empty(50, device="sim").random_(),
-    "poisson": lambda: torch.poisson(torch.full((50,), 20.0, device="sim")),
-    "rrelu": lambda: torch.nn.functional.rrelu(-torch.ones(50, device="sim"), training=True),
-    "gamma": lambda: torch._standard_gamma(torch.ones(50, device="sim")),
-    "normal": lambda: torch.normal(torch.zeros(50, device="sim"), torch.ones(50, device="sim")),
-}
-
-
-@pytest.mark.parametrize("name", RANDOM)
-def test_random_operators(name):
-    draw = RANDOM[name]
-    torch.manual_seed(3)
-    cpu_state = torch.get_rng_state()
-    first, second = draw(), draw()
-    assert torch.equal(torch.get_rng_state(), cpu_state), "the CPU's generator was disturbed"
-    torch.rand(7)  # nor does it matter
-    torch.sim.manual_seed(3)
-    again = draw()
-    assert torch.equal(first.cpu(), again.cpu())
-    assert not torch.equal(first.cpu(), second.cpu())
-    torch.sim.manual_seed(4)
-    assert not torch.equal(first.cpu(), draw().cpu())
-
-
 # ---- What the device does not hold
 
 

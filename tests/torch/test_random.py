@@ -1,4 +1,4 @@
-"""Generators: seeds, states, forks, the numbers they give, and the same dropout when a part of a model runs again."""
+"""Random operators: the rule that gives each element its number, the distributions, dropout."""
 
 from __future__ import annotations
 
@@ -7,255 +7,44 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+
+# ---- Every operator that draws: reproducible, and apart from the CPU's generator
+
+RANDOM = {
+    "rand": lambda: torch.rand(50, device="sim"),
+    "randn": lambda: torch.randn(50, device="sim"),
+    "randint": lambda: torch.randint(0, 1000, (50,), device="sim"),
+    "randperm": lambda: torch.randperm(50, device="sim"),
+    "rand_like": lambda: torch.rand_like(torch.empty(50, device="sim")),
+    "randn_like": lambda: torch.randn_like(torch.empty(50, device="sim")),
+    "dropout": lambda: torch.dropout(torch.ones(50, device="sim"), 0.5, True),
+    "native_dropout": lambda: torch.native_dropout(torch.ones(50, device="sim"), 0.5, True)[0],
+    "bernoulli": lambda: torch.bernoulli(torch.full((50,), 0.5, device="sim")),
+    "multinomial": lambda: torch.multinomial(torch.ones(50, device="sim"), 20),
+    "normal_": lambda: torch.empty(50, device="sim").normal_(1, 2),
+    "exponential_": lambda: torch.empty(50, device="sim").exponential_(),
+    "random_": lambda: torch.empty(50, device="sim").random_(),
+    "poisson": lambda: torch.poisson(torch.full((50,), 20.0, device="sim")),
+    "rrelu": lambda: torch.nn.functional.rrelu(-torch.ones(50, device="sim"), training=True),
+    "gamma": lambda: torch._standard_gamma(torch.ones(50, device="sim")),
+    "normal": lambda: torch.normal(torch.zeros(50, device="sim"), torch.ones(50, device="sim")),
+}
 
 
-def draw(device: str = "sim") -> list[float]:
-    return torch.rand(5, device=device).tolist()
-
-
-def test_manual_seed_reaches_every_device():
-    torch.manual_seed(11)
-    first = [draw("sim:0"), draw("sim:1")]
-    assert draw("sim:0") != first[0]
-    torch.manual_seed(11)
-    assert [draw("sim:0"), draw("sim:1")] == first
-    torch.manual_seed(12)
-    assert draw("sim:0") != first[0]
-
-
-def test_seed_functions():
-    torch.sim.manual_seed(5)
-    mine = draw()
-    with torch.sim.device(1):
-        torch.sim.manual_seed(6)
-        assert torch.sim.initial_seed() == 6
-    assert torch.sim.initial_seed() == 5
-    torch.sim.manual_seed_all(5)
-    assert draw("sim:0") == mine
-    assert draw("sim:1") == mine
-
-
-def test_manual_seed_of_one_device_leaves_the_other():
-    torch.sim.manual_seed_all(1)
-    expected = draw("sim:1")
-    torch.sim.manual_seed_all(1)
-    torch.sim.manual_seed(99)
-    assert draw("sim:1") == expected
-
-
-def test_random_seeds():
-    torch.sim.manual_seed(1)
-    torch.sim.seed()
-    assert torch.sim.initial_seed() != 1
-    torch.sim.seed_all()
-    seeds = {g.initial_seed() for g in torch.sim.default_generators}
-    assert len(seeds) == 1
-    assert draw("sim:0") == draw("sim:1")
-
-
-def test_torch_seed():
-    chosen = torch.seed()
-    assert torch.sim.initial_seed() == chosen
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2**63 - 1, 2**64 - 1, -1])
-def test_seeds_of_any_size(seed):
-    torch.manual_seed(seed)
-    first = draw()
-    torch.manual_seed(seed)
-    assert draw() == first
-    assert torch.sim.initial_seed() == seed % 2**64
-
-
-def test_default_generators():
-    generators = torch.sim.default_generators
-    assert len(generators) == 2
-    assert [g.device for g in generators] == [torch.device("sim:0"), torch.device("sim:1")]
-    generators[1].manual_seed(8)
-    expected = draw("sim:1")
-    generators[1].manual_seed(8)
-    assert draw("sim:1") == expected
-
-
-# ---- States
-
-
-@pytest.mark.parametrize("device", [None, 0, 1, "sim:1", torch.device("sim:0")], ids=str)
-def test_state(device):
-    place = f"sim:{torch.device(device).index if isinstance(device, (str, torch.device)) else device or 0}"
-    state = torch.sim.get_rng_state() if device is None else torch.sim.get_rng_state(device)
-    assert state.dtype == torch.uint8
-    assert state.device.type == "cpu"
-    first = draw(place)
-    assert draw(place) != first
-    torch.sim.set_rng_state(state) if device is None else torch.sim.set_rng_state(state, device)
-    assert draw(place) == first
-
-
-def test_state_in_the_middle():
-    draw()
-    state = torch.sim.get_rng_state()
-    rest = [draw() for _ in range(3)]
-    torch.sim.set_rng_state(state)
-    assert [draw() for _ in range(3)] == rest
-
-
-def test_states_of_all():
-    states = torch.sim.get_rng_state_all()
-    first = [draw("sim:0"), draw("sim:1")]
-    torch.sim.set_rng_state_all(states)
-    assert [draw("sim:0"), draw("sim:1")] == first
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        torch.zeros(3, dtype=torch.uint8),
-        torch.zeros(16),
-        torch.zeros(32, dtype=torch.uint8)[::2],
-        torch.get_rng_state(),
-    ],
-    ids=["short", "float", "strided", "of the CPU"],
-)
-def test_wrong_state(wrong):
-    with pytest.raises(RuntimeError, match="state of a sim generator"):
-        torch.sim.set_rng_state(wrong)
-
-
-# ---- Generators of one's own
-
-
-@pytest.mark.parametrize("device", ["sim", "sim:1", torch.device("sim:1")], ids=str)
-def test_generator(device):
-    generator = torch.Generator(device=device)
-    assert generator.device == torch.device("sim", torch.device(device).index or 0)
-    assert generator.manual_seed(4) is generator
-    assert generator.initial_seed() == 4
-    first = torch.randn(4, device=device, generator=generator)
-    generator.manual_seed(4)
-    again = torch.randn(4, device=device, generator=generator)
-    assert first.tolist() == again.tolist()
-
-
-def test_generator_is_apart_from_the_default():
-    torch.manual_seed(0)
-    expected = draw()
-    torch.manual_seed(0)
-    generator = torch.Generator(device="sim").manual_seed(3)
-    torch.rand(100, device="sim", generator=generator)
-    assert draw() == expected
-
-
-def test_generators_with_one_seed_agree():
-    one, two = (torch.Generator(device="sim").manual_seed(9) for _ in range(2))
-    for call in (
-        lambda g: torch.randperm(10, device="sim", generator=g),
-        lambda g: torch.empty(5, device="sim").normal_(generator=g),
-        lambda g: torch.bernoulli(torch.full((5,), 0.5, device="sim"), generator=g),
-        lambda g: torch.multinomial(torch.ones(5, device="sim"), 3, generator=g),
-        lambda g: torch.randint(100, (5,), device="sim", generator=g),
-    ):
-        assert call(one).tolist() == call(two).tolist()
-
-
-def test_generator_state_and_clone():
-    generator = torch.Generator(device="sim").manual_seed(2)
-    torch.rand(3, device="sim", generator=generator)
-    twin = generator.clone_state()
-    state = generator.get_state()
-    expected = torch.rand(3, device="sim", generator=generator).tolist()
-    assert torch.rand(3, device="sim", generator=twin).tolist() == expected
-    generator.set_state(state)
-    assert torch.rand(3, device="sim", generator=generator).tolist() == expected
-    generator.seed()
-    assert torch.rand(3, device="sim", generator=generator).tolist() != expected
-
-
-def test_generator_offset():
-    generator = torch.Generator(device="sim").manual_seed(2)
-    assert generator.get_offset() == 0
-    torch.rand(3, device="sim", generator=generator)
-    moved = generator.get_offset()
-    assert moved > 0
-    expected = torch.rand(3, device="sim", generator=generator).tolist()
-    generator.set_offset(moved)
-    assert torch.rand(3, device="sim", generator=generator).tolist() == expected
-
-
-def test_generator_of_another_device():
-    with pytest.raises(RuntimeError, match="Expected a 'sim' device type for generator but found 'cpu'"):
-        torch.rand(2, device="sim", generator=torch.Generator())
-    with pytest.raises(RuntimeError, match="cpu"):
-        torch.rand(2, generator=torch.Generator(device="sim"))
-
-
-# ---- fork_rng
-
-
-def test_fork_rng():
-    torch.manual_seed(0)
-    expected = [draw("sim:0"), draw("sim:1"), torch.rand(2).tolist()]
-    torch.manual_seed(0)
-    with torch.random.fork_rng(devices=range(2), device_type="sim"):
-        torch.manual_seed(77)
-        for device in ("sim:0", "sim:1", "cpu"):
-            draw(device)
-    assert [draw("sim:0"), draw("sim:1"), torch.rand(2).tolist()] == expected
-
-
-def test_fork_rng_of_one_device():
-    torch.manual_seed(0)
-    expected = draw("sim:1")
-    torch.manual_seed(0)
-    with torch.random.fork_rng(devices=[1], device_type="sim"):
-        draw("sim:1")
-    assert draw("sim:1") == expected
-
-
-# ---- Checkpointing
-
-
-@pytest.mark.parametrize("use_reentrant", [False, True])
-@pytest.mark.parametrize("device", ["sim:0", "sim:1"])
-def test_dropout_under_checkpointing(use_reentrant, device):
-    layer = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Dropout(0.5)).to(device)
-    x = torch.randn(8, 16).to(device).requires_grad_()
-
-    def gradients(run):
-        torch.manual_seed(21)
-        layer.zero_grad()
-        x.grad = None
-        out = run(x)
-        torch.rand(3, device=device)  # what comes between must not matter
-        out.square().sum().backward()
-        return [x.grad.tolist(), layer[0].weight.grad.tolist(), out.tolist()]
-
-    assert gradients(lambda t: checkpoint(layer, t, use_reentrant=use_reentrant)) == gradients(layer)
-
-
-def test_checkpoint_leaves_the_state_as_without():
-    layer = torch.nn.Dropout(0.5)
-    x = torch.ones(16, device="sim", requires_grad=True)
-    torch.manual_seed(1)
-    layer(x).sum().backward()
-    expected = draw()
-    torch.manual_seed(1)
-    checkpoint(layer, x, use_reentrant=False).sum().backward()
-    assert draw() == expected
-
-
-def test_checkpoint_sequential():
-    model = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.3)) for _ in range(4)))
-    model.sim()
-    x = torch.randn(4, 8).sim()
-    grads = []
-    for run in (model, lambda t: checkpoint_sequential(model, 2, t, use_reentrant=False)):
-        torch.manual_seed(5)
-        model.zero_grad()
-        run(x).sum().backward()
-        grads.append([p.grad.tolist() for p in model.parameters()])
-    assert grads[0] == grads[1]
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_operators(name):
+    draw = RANDOM[name]
+    torch.manual_seed(3)
+    cpu_state = torch.get_rng_state()
+    first, second = draw(), draw()
+    assert torch.equal(torch.get_rng_state(), cpu_state), "the CPU's generator was disturbed"
+    torch.rand(7)  # nor does it matter
+    torch.sim.manual_seed(3)
+    again = draw()
+    assert torch.equal(first.cpu(), again.cpu())
+    assert not torch.equal(first.cpu(), second.cpu())
+    torch.sim.manual_seed(4)
+    assert not torch.equal(first.cpu(), draw().cpu())
 
 
 # ---- The rule by which a state gives each element (kernels/random.c)

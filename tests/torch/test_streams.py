@@ -249,8 +249,17 @@ def test_memory_is_reused_on_its_own_stream():
 # ---- Overlapped copies
 
 
+def keep_busy() -> None:
+    """Queue work that takes longer than the calls of a test."""
+    square = torch.ones(1024, 1024, device="sim")
+    torch.sim.synchronize()
+    for _ in range(4):
+        square @ square
+
+
 def test_non_blocking_copy_to_the_device():
     host = torch.arange(BIG, dtype=torch.float32).pin_memory()
+    keep_busy()
     copied = host.to("sim", non_blocking=True)
     event = torch.sim.current_stream().record_event()
     ready_at_once = event.query()
@@ -263,7 +272,7 @@ def test_non_blocking_copy_to_the_device():
 def test_non_blocking_copy_to_the_host():
     source = torch.arange(BIG, dtype=torch.float32, device="sim")
     target = torch.zeros(BIG).pin_memory()
-    torch.sim.synchronize()
+    keep_busy()
     target.copy_(source, non_blocking=True)
     event = torch.sim.current_stream().record_event()
     ready_at_once = event.query()

@@ -1,0 +1,209 @@
+"""Kernels in Python, put in the place of the plug-in's own."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+import hardpoint
+
+close = functools.partial(torch.testing.assert_close, check_device=False, equal_nan=True)
+exactly = functools.partial(close, rtol=0, atol=0)
+
+
+def tiers(name: str) -> dict[str, int]:
+    return hardpoint.counters().get(f"aten::{name}", {})
+
+
+def test_override_and_remove(counted):
+    calls = []
+    a = torch.ones(3, device="sim")
+
+    @hardpoint.kernel("add")
+    def add(out, x, y, alpha):
+        calls.append((tuple(out.shape), alpha))
+        raise NotImplementedError("not this call")
+
+    try:
+        assert (a + a).tolist() == [2, 2, 2]
+        assert calls[0] == ((3,), 1)
+    finally:
+        add.remove()
+    add.remove()
+    count = len(calls)
+    assert (a + a).tolist() == [2, 2, 2]
+    assert len(calls) == count
+    served = tiers("add.Tensor")
+    assert served.pop("vendor") == 1
+    assert list(served.values()) == [1], "the next tier took the call that the kernel declined"
+
+
+def test_override_computes():
+    """A Python kernel that works through another operator of the device."""
+    a, b = torch.arange(3.0, device="sim"), torch.ones(3, device="sim")
+    targets = [torch.empty(3, device="sim")]
+
+    @hardpoint.kernel("add")
+    def add(out, x, y, alpha):
+        assert tuple(x.shape) == tuple(out.shape) == (3,)
+        assert str(x.dtype) == "float32"
+        targets[0].fill_(42)
+
+    with add:
+        torch.add(a, b, out=targets[0])
+    assert targets.pop().tolist() == [42, 42, 42]
+    assert (a + b).tolist() == [1, 2, 3]
+
+
+def test_removed_kernels_are_released():
+    """What a kernel's closure holds, such as device tensors, goes with it."""
+
+    class Held:
+        pass
+
+    held = Held()
+    reference = weakref.ref(held)
+
+    def make(captured):
+        def kernel(*_):
+            assert captured is not None
+            raise NotImplementedError
+
+        return hardpoint.kernel("mul")(kernel)
+
+    with make(held):
+        assert (torch.ones(2, device="sim") * 3).tolist() == [3, 3]
+    del held
+    gc.collect()
+    assert reference() is None
+
+
+def test_overrides_nest():
+    seen = []
+
+    def recorder(label):
+        @hardpoint.kernel("mul")
+        def kernel(*_):
+            seen.append(label)
+            raise NotImplementedError
+
+        return kernel
+
+    a = torch.ones(2, device="sim")
+    with recorder("outer"):
+        a * a
+        with recorder("inner"):
+            a * a
+        a * a
+    a * a
+    assert list(dict.fromkeys(seen)) == ["outer", "inner"]
+    assert seen[0] == seen[-1] == "outer"
+    assert "inner" in seen
+
+
+def test_overrides_removed_in_any_order():
+    seen = []
+
+    def make(label):
+        @hardpoint.kernel("mul")
+        def kernel(*_):
+            seen.append(label)
+            raise NotImplementedError
+
+        return kernel
+
+    a = torch.ones(2, device="sim")
+    first, second = make("first"), make("second")
+    try:
+        first.remove()
+        a * a
+    finally:
+        second.remove()
+    a * a
+    assert set(seen) == {"second"}
+
+
+@pytest.mark.parametrize("error", [ValueError("bad value 17"), KeyError("missing"), RuntimeError("broken")], ids=repr)
+def test_kernel_that_raises(error):
+    @hardpoint.kernel("relu")
+    def relu(out, x):
+        raise error
+
+    expected = rf"kernel 'relu' failed in aten::relu.*{type(error).__name__}.*{error.args[0]}"
+    with relu, pytest.raises(RuntimeError, match=expected):
+        torch.ones(2, device="sim").relu()
+    assert torch.tensor([-1.0, 2.0], device="sim").relu().tolist() == [0, 2]
+
+
+def test_kernel_gets_contiguous_tensors_unless_strided():
+    strides = []
+
+    def kernel(out, x):
+        strides.append(tuple(x.strides))
+        raise NotImplementedError
+
+    x = torch.ones(4, 6, device="sim")[::2, ::3]
+    with hardpoint.kernel("relu")(kernel):
+        exactly(x.relu(), torch.ones(2, 2))
+    with hardpoint.kernel("relu", strided=True)(kernel):
+        exactly(x.relu(), torch.ones(2, 2))
+    assert strides[0] == (2, 1)
+    assert strides[-1] == (12, 3)
+
+
+def test_kernel_gets_one_dtype_and_the_outputs_shape():
+    seen = []
+
+    @hardpoint.kernel("mul")
+    def mul(out, x, y):
+        seen.append([(tuple(t.shape), str(t.dtype)) for t in (out, x, y)])
+        raise NotImplementedError
+
+    with mul:
+        result = torch.ones(3, 1, device="sim") * torch.arange(4, device="sim")
+    assert seen[0] == [((3, 4), "float32")] * 3
+    exactly(result, torch.arange(4.0).expand(3, 4))
+
+
+def test_kernel_gets_a_cpu_scalar_as_a_number():
+    seen = []
+
+    @hardpoint.kernel("mul")
+    def mul(out, x, y):
+        seen.append(y)
+        raise NotImplementedError
+
+    with mul:
+        result = torch.ones(2, device="sim") * 2.5
+    assert seen[0] == 2.5
+    assert result.tolist() == [2.5, 2.5]
+
+
+def test_kernel_for_an_unknown_device():
+    with pytest.raises((RuntimeError, ValueError), match="nowhere"):
+        hardpoint.kernel("add", device="nowhere")(lambda *_: None)
+
+
+def test_kernel_serves_backward_too():
+    calls = []
+
+    @hardpoint.kernel("matmul", strided=True)
+    def matmul(*_):
+        calls.append(1)
+        raise NotImplementedError
+
+    a = torch.ones(2, 2, device="sim", requires_grad=True)
+    with matmul:
+        (a @ a).sum().backward()
+    assert len(calls) == 3
+    assert a.grad.tolist() == [[4, 4], [4, 4]]
+
+
+def test_numpy_scalars():
+    exactly(torch.ones(2, device="sim") * np.float32(2.5), torch.tensor([2.5, 2.5]))
+    exactly(torch.ones(2, device="sim", dtype=torch.int64) + np.int64(2), torch.tensor([3, 3]))
