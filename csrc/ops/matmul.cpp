@@ -122,7 +122,8 @@ bool launch_product(const Service& service, Device& device, const View& out, con
                     const View& b, Factor beta, Factor alpha) {
   static TemplateKernels kernels("matmul:product", {"T", "R"});
   if (is_complex(out.dtype)) return !self.defined() && complex_product(service, device, out, a, b);
-  if (!service.has_compiler || !supported(out.dtype) || a.dtype != out.dtype || b.dtype != out.dtype) return false;
+  const bool dtypes = a.dtype == b.dtype && (out.dtype == a.dtype || out.dtype == accumulator(a.dtype));
+  if (!service.has_compiler || !supported(out.dtype) || !dtypes) return false;
   TemplateCall call(kernels, device, {a.dtype, out.dtype});
   if (!call.available()) return false;
   const int d = out.ndim - 2;

@@ -21,7 +21,7 @@ bool addmm(const Service& service, const Kernel* product, Device& device, const 
            const View& a, const View& b, Factor beta, Factor alpha);
 
 // The same with our kernel, as a part of another operator's work: nothing is counted. `self` may be undefined; for
-// complex numbers it must be, and alpha is 1.
+// complex numbers it must be, and alpha is 1. `out` and `self` may have the dtype that sums of a's are gathered in.
 bool launch_product(const Service& service, Device& device, const View& out, const View& self, const View& a,
                     const View& b, Factor beta, Factor alpha);
 

@@ -66,3 +66,24 @@ def test_convolutions(tmp_path: Path, group_size: int) -> None:
     out = torch.full_like(bias, float("nan"))
     make("bias")(6, out, seed, geometry(0))
     check(out, grad_bias)
+
+
+def test_convolutions_by_columns(tmp_path: Path, group_size: int) -> None:
+    x, bias = torch.randn(3, 2, 7, 9), torch.randn(2)
+    options: dict[str, Any] = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2)}
+    columns = torch.nn.functional.unfold(x, (3, 2), **options)  # image, channel and tap, place
+    places = (4, 11)
+
+    def geometry(with_bias: int) -> Any:
+        sizes = [[1, 7, 9], [1, *places], [1, 3, 2], [1, 2, 1], [0, 1, 2], [1, 1, 2]]
+        strides = [x.stride(0), x.stride(1), 0, x.stride(2), x.stride(3)]
+        return integers(3, 1, 5, 2, with_bias, *sizes, strides, [0] * 5, [0] * 5)
+
+    out = torch.full((12, 3 * 44), float("nan"))
+    Kernel(tmp_path, "convolution:columns", "T=f32", group_size)(3, out, x, geometry(0), 3, 5)
+    torch.testing.assert_close(out, columns.transpose(0, 1).reshape(12, -1), rtol=0, atol=0)
+    given, folded = torch.randn(12, 3 * 44), torch.full_like(x, float("nan"))
+    lines = 3 * 2 * 7
+    Kernel(tmp_path, "convolution:fold", "T=f32", group_size)(-(-lines // 4), folded, given, bias, geometry(1), 3, 4)
+    expected = torch.nn.functional.fold(given.view(12, 3, 44).transpose(0, 1), (7, 9), (3, 2), **options)
+    torch.testing.assert_close(folded, expected + bias[:, None, None], rtol=1e-5, atol=1e-5)

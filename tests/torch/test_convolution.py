@@ -23,15 +23,20 @@ TOLERANCE = {
 }
 
 
-def draw(rng: random.Random, dimensions: int, transposed: bool) -> tuple[tuple[int, ...], tuple[int, ...], dict]:
-    """Sizes of an input and a weight, and the arguments of a valid convolution."""
+def draw(
+    rng: random.Random, dimensions: int, transposed: bool, *, deep: bool = False
+) -> tuple[tuple[int, ...], tuple[int, ...], dict]:
+    """Sizes of an input and a weight, and the arguments of a valid convolution; `deep`: many channels, few places."""
     groups = rng.choice([1, 1, 1, 2, 3])
     inner, outer = rng.choice([1, 2, 3, 5, 13]), rng.choice([1, 2, 3, 4, 14])
     if rng.random() < 0.2:
         groups, inner, outer = 6, 1, rng.choice([1, 2])
+    sizes = [1, 3, 4, 7, 9, 20] if dimensions < 3 else [1, 3, 5, 6]
+    if deep:
+        groups, inner, outer, sizes = 1, rng.choice([32, 37]), rng.choice([32, 45]), [1, 2, 3, 4]
     while True:
         kernel = [rng.choice([1, 1, 2, 3, 3, 5]) for _ in range(dimensions)]
-        size = [rng.choice([1, 3, 4, 7, 9, 20] if dimensions < 3 else [1, 3, 5, 6]) for _ in range(dimensions)]
+        size = [rng.choice(sizes) for _ in range(dimensions)]
         stride = [rng.choice([1, 1, 2, 3]) for _ in range(dimensions)]
         padding = [rng.choice([0, 0, 1, 2]) for _ in range(dimensions)]
         dilation = [rng.choice([1, 1, 2]) for _ in range(dimensions)]
@@ -50,7 +55,7 @@ def draw(rng: random.Random, dimensions: int, transposed: bool) -> tuple[tuple[i
             ]
         if min(out) > 0:
             break
-    batch = rng.choice([1, 2, 3])
+    batch = rng.choice([1, 3, 70] if deep else [1, 2, 3])
     if transposed:
         return (batch, groups * inner, *size), (groups * inner, outer, *kernel), arguments
     return (batch, groups * inner, *size), (groups * outer, inner, *kernel), arguments
@@ -121,6 +126,15 @@ def test_dtypes(dtype: torch.dtype, transposed: bool) -> None:
         compare(rng, *draw(rng, 2, transposed), transposed, dtype)
 
 
+@pytest.mark.parametrize("transposed", [False, True], ids=["ordinary", "transposed"])
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_many_channels_and_few_places(dimensions: int, transposed: bool) -> None:
+    rng = random.Random(10 * dimensions + transposed)
+    for dtype in (torch.float64, torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        for _ in range(3):
+            compare(rng, *draw(rng, dimensions, transposed, deep=True), transposed, dtype)
+
+
 NETWORKS = {
     "3x3": ((2, 64, 28, 28), (64, 64, 3, 3), {"padding": 1}),
     "3x3 stride 2": ((2, 40, 29, 31), (70, 40, 3, 3), {"padding": 1, "stride": 2}),
@@ -131,6 +145,8 @@ NETWORKS = {
     "depthwise x2": ((2, 16, 20, 20), (32, 1, 5, 5), {"padding": 2, "groups": 16}),
     "patches": ((2, 3, 64, 64), (48, 3, 16, 16), {"stride": 16}),
     "dilated": ((1, 20, 33, 33), (20, 20, 3, 3), {"padding": 4, "dilation": 4}),
+    "deep": ((40, 64, 4, 4), (70, 64, 3, 3), {"padding": 1}),
+    "deep stride 2": ((9, 64, 8, 8), (70, 64, 3, 3), {"padding": 1, "stride": 2}),
     "many taps": ((1, 2, 40, 40), (3, 2, 25, 25), {"padding": 12}),
 }
 

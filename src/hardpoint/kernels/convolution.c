@@ -47,6 +47,7 @@ HP_KERNEL(y)(HP_GLOBAL T* y, HP_GLOBAL const T* x, HP_GLOBAL const T* weight, HP
 /* Where in y the tap `k` of a kernel takes what ends up at `at` in x; negative: nowhere. */
 HP_FN hp_i64 source(hp_i64 at, hp_i64 k, hp_i64 stride, hp_i64 padding, hp_i64 dilation, hp_i64 size) {
   const hp_i64 place = at + padding - k * dilation;
+  if (stride == 1) return place < size ? place : -1;
   return place < 0 || place % stride != 0 || place / stride >= size ? -1 : place / stride;
 }
 
@@ -147,5 +148,100 @@ HP_KERNEL(bias)(HP_GLOBAL T* bias, HP_GLOBAL const T* y, convolution g) {
   if (hp_lid == 0) {
     for (int l = 1; l < HP_LSIZE; ++l) sum += part[l];
     bias[hp_group] = T_put(sum);
+  }
+}
+
+/* The first of the places 0, stride, ... that is not below `least`. */
+HP_FN hp_i64 first_place(hp_i64 least, hp_i64 stride) {
+  return least <= 0 ? 0 : stride == 1 ? least : (least + stride - 1) / stride;
+}
+
+/* What each tap of the kernel reads, as a matrix: a row for each channel and tap, a column for each place of y in
+ * `images` images. A group writes `per_group` rows. */
+HP_KERNEL(columns)(HP_GLOBAL T* columns, HP_GLOBAL const T* x, convolution g, hp_i64 images, hp_i64 per_group) {
+  const hp_i64 taps = g.kernel[0] * g.kernel[1] * g.kernel[2], rows = g.inner * taps;
+  const hp_i64 width = images * g.y_size[0] * g.y_size[1] * g.y_size[2];
+  const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
+  for (hp_i64 row = hp_group * per_group; row < end; ++row) {
+    const hp_i64 kx = row % g.kernel[2], ky = row / g.kernel[2] % g.kernel[1];
+    const hp_i64 kz = row % taps / (g.kernel[1] * g.kernel[2]);
+    const hp_i64 z0 = kz * g.dilation[0] - g.padding[0], v0 = ky * g.dilation[1] - g.padding[1];
+    const hp_i64 u0 = kx * g.dilation[2] - g.padding[2];
+    HP_GLOBAL const T* const from = x + row / taps * g.x[1];
+    HP_GLOBAL T* to = columns + row * width;
+#if HP_LSIZE == 1
+    /* Places begin .. end-1 of a line read x, the others its margin. */
+    hp_i64 begin = first_place(-u0, g.stride[2]), limit = first_place(g.x_size[2] - u0, g.stride[2]);
+    begin = begin < g.y_size[2] ? begin : g.y_size[2];
+    limit = limit < begin ? begin : limit < g.y_size[2] ? limit : g.y_size[2];
+    const hp_i64 step = g.stride[2] * g.x[4];
+    for (hp_i64 image = 0; image < images; ++image) {
+      for (hp_i64 z = z0; z < z0 + g.y_size[0] * g.stride[0]; z += g.stride[0]) {
+        for (hp_i64 v = v0; v < v0 + g.y_size[1] * g.stride[1]; v += g.stride[1], to += g.y_size[2]) {
+          const int inside = z >= 0 && z < g.x_size[0] && v >= 0 && v < g.x_size[1];
+          HP_GLOBAL const T* const line = from + image * g.x[0] + z * g.x[2] + v * g.x[3] + u0 * g.x[4];
+          hp_i64 i = 0;
+          for (; i < (inside ? begin : g.y_size[2]); ++i) to[i] = T_put((T_c)0);
+          if (!inside) continue;
+          if (step == 1) {
+            for (; i < limit; ++i) to[i] = line[i];
+          } else {
+            for (; i < limit; ++i) to[i] = line[i * step];
+          }
+          for (; i < g.y_size[2]; ++i) to[i] = T_put((T_c)0);
+        }
+      }
+    }
+#else
+    HP_FOR_LOCAL(i, width) {
+      const hp_i64 u = u0 + i % g.y_size[2] * g.stride[2], v = v0 + i / g.y_size[2] % g.y_size[1] * g.stride[1];
+      const hp_i64 rest = i / (g.y_size[1] * g.y_size[2]), z = z0 + rest % g.y_size[0] * g.stride[0];
+      const int inside = z >= 0 && z < g.x_size[0] && v >= 0 && v < g.x_size[1] && u >= 0 && u < g.x_size[2];
+      const hp_i64 place = rest / g.y_size[0] * g.x[0] + z * g.x[2] + v * g.x[3] + u * g.x[4];
+      to[i] = inside ? from[place] : T_put((T_c)0);
+    }
+#endif
+  }
+}
+
+/* The reverse: each place of x sums up what the taps of such a matrix, in T_a, have for it. A group makes `per_group`
+ * lines of x, and a work-item every few places of a line. */
+HP_KERNEL(fold)(HP_GLOBAL T* x, HP_GLOBAL const T_a* columns, HP_GLOBAL const T* bias, convolution g, hp_i64 images,
+                hp_i64 per_group) {
+  enum { LINE = HP_LSIZE == 1 ? 256 : 1 };
+  const hp_i64 taps = g.kernel[0] * g.kernel[1] * g.kernel[2], places = g.y_size[0] * g.y_size[1] * g.y_size[2];
+  const hp_i64 lines = images * g.inner * g.x_size[0] * g.x_size[1];
+  const hp_i64 end = (hp_group + 1) * per_group < lines ? (hp_group + 1) * per_group : lines;
+  for (hp_i64 line = hp_group * per_group; line < end; ++line) {
+    const hp_i64 at_v = line % g.x_size[1], at_z = line / g.x_size[1] % g.x_size[0];
+    const hp_i64 channel = line / (g.x_size[0] * g.x_size[1]) % g.inner;
+    const hp_i64 image = line / (g.x_size[0] * g.x_size[1]) / g.inner;
+    HP_GLOBAL T* const to = x + image * g.x[0] + channel * g.x[1] + at_z * g.x[2] + at_v * g.x[3];
+    for (hp_i64 start = hp_lid; start < g.x_size[2]; start += HP_LSIZE * LINE) {
+      const hp_i64 width = g.x_size[2] - start < LINE ? g.x_size[2] - start : LINE;
+      T_a sums[LINE];
+      for (hp_i64 i = 0; i < width; ++i) sums[i] = g.with_bias ? (T_a)T_get(bias[channel]) : (T_a)0;
+      HP_GLOBAL const T_a* from = columns + channel * taps * images * places + image * places;
+      for (hp_i64 kz = 0; kz < g.kernel[0]; ++kz) {
+        const hp_i64 z = source(at_z, kz, g.stride[0], g.padding[0], g.dilation[0], g.y_size[0]);
+        for (hp_i64 ky = 0; ky < g.kernel[1]; ++ky, from += g.kernel[2] * images * places) {
+          const hp_i64 v = source(at_v, ky, g.stride[1], g.padding[1], g.dilation[1], g.y_size[1]);
+          if (z < 0 || v < 0) continue;
+          for (hp_i64 kx = 0; kx < g.kernel[2]; ++kx) {
+            HP_GLOBAL const T_a* const row = from + kx * images * places + (z * g.y_size[1] + v) * g.y_size[2];
+            /* Place i of y is added to place i * stride - shift of these sums. */
+            const hp_i64 shift = start + g.padding[2] - kx * g.dilation[2];
+            hp_i64 i = first_place(shift, g.stride[2]), limit = first_place(width + shift, g.stride[2]);
+            limit = limit < g.y_size[2] ? limit : g.y_size[2];
+            if (g.stride[2] == 1) {
+              for (; i < limit; ++i) sums[i - shift] += row[i];
+            } else {
+              for (; i < limit; ++i) sums[i * g.stride[2] - shift] += row[i];
+            }
+          }
+        }
+      }
+      for (hp_i64 i = 0; i < width; ++i) to[(start + i) * g.x[4]] = T_put(sums[i]);
+    }
   }
 }
