@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import hardpoint
-from quiet import Side, interleave
+from quiet import TIMES, Side, interleave
 
 warnings.filterwarnings("ignore", message=".* runs on the CPU")
 
@@ -315,8 +315,8 @@ def main() -> None:
     if not chosen:
         parser.error("no case is called that")
     if not options.json:
-        print(f"Operators on {hardpoint.mounted()[0]} against native torch CPU; {THREADS} threads each, best of many")
-        print("interleaved rounds. ~: other processes disturbed every round; the ratio says little and does not count.")
+        print(f"Operators on {hardpoint.mounted()[0]} against native torch CPU; threads: {THREADS} each; {TIMES},")
+        print("best of many interleaved rounds. ~: other processes disturbed every round; such a ratio does not count.")
         print("Tier: what served the case; cpu means that data went to the host and back.\n")
         print(line("", "device us", "native us", "ratio", "goal", "tier"))
     rows = []

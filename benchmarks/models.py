@@ -27,7 +27,7 @@ import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import hardpoint
-from quiet import Side, interleave
+from quiet import TIMES, Side, interleave
 
 warnings.filterwarnings("ignore", message=".* runs on the CPU")
 transformers.logging.set_verbosity_error()
@@ -173,8 +173,8 @@ def main() -> None:
                 print_profile(name, rows)
         return
     if not options.json:
-        print(f"A training step on {hardpoint.mounted()[0]}, against native torch CPU; {THREADS} threads each, best of")
-        print("interleaved rounds. ~: other processes disturbed every round; such a ratio says little.\n")
+        print(f"A training step on {hardpoint.mounted()[0]}, against native torch CPU; threads: {THREADS} each;")
+        print(f"{TIMES}, best of interleaved rounds. ~: other processes disturbed every round; such a ratio says little.\n")
         print(f"{'':12}{'device ms':>11}{'native ms':>11}{'ratio':>9}{'goal':>8}  operators in the CPU tier (calls)")
     results = []
     for name in names:

@@ -103,14 +103,15 @@ bool scale(const Service& service, Device& device, const View& out, const View& 
   if (!call.available()) return false;
   const int d = out.ndim - 2;
   Geometry g{};
+  g.batch = d == 1 ? out.sizes[0] : 1;
   g.m = out.sizes[d];
   g.n = out.sizes[d + 1];
+  g.per_group = call.rows_per_group(g.n);
   g.with_self = self.defined();
   strides(out, g.out);
   strides(self, g.self);
   call.arg(out).pointer(self.defined() ? self.data : out.data).value(g);
-  const int64_t elements = out.numel();
-  factor(factor(call, out.dtype, alpha), out.dtype, beta).integer(elements).launch_elements(service.op, elements);
+  factor(factor(call, out.dtype, alpha), out.dtype, beta).launch(service.op, parts_of(g.batch * g.m, g.per_group));
   return true;
 }
 

@@ -316,13 +316,21 @@ HP_KERNEL(product)(HP_GLOBAL R* out, HP_GLOBAL const T* a, HP_GLOBAL const T* b,
 #endif
 }
 
-/* out = alpha * out + beta * self, after a vendor's product. */
-HP_KERNEL(scale)(HP_GLOBAL R* out, HP_GLOBAL const R* self, matmul_geometry g, R_a alpha, R_a beta, hp_i64 elements) {
-  HP_FOR_ELEMENTS(e, elements) {
-    const hp_i64 j = e % g.n, i = e / g.n % g.m, matrix = e / (g.n * g.m);
-    HP_GLOBAL R* const to = out + matrix * g.out[0] + i * g.out[1] + j * g.out[2];
-    matmul_store(to, self + matrix * g.self[0] + i * g.self[1] + j * g.self[2], (S)R_get(*to), alpha, beta,
-                 (int)g.with_self);
+/* out = alpha * out + beta * self, after a vendor's product. A group takes `per_group` rows. */
+HP_KERNEL(scale)(HP_GLOBAL R* out, HP_GLOBAL const R* self, matmul_geometry g, R_a alpha, R_a beta) {
+  const hp_i64 rows = g.batch * g.m, end = (hp_group + 1) * g.per_group < rows ? (hp_group + 1) * g.per_group : rows;
+  for (hp_i64 row = hp_group * g.per_group; row < end; ++row) {
+    HP_GLOBAL R* const to = out + row / g.m * g.out[0] + row % g.m * g.out[1];
+    HP_GLOBAL const R* const more = self + row / g.m * g.self[0] + row % g.m * g.self[1];
+    if (g.with_self && g.out[2] == 1 && g.self[2] == 1) {
+      HP_VECTORISE
+      for (hp_i64 j = hp_lid; j < g.n; j += HP_LSIZE) matmul_store(to + j, more + j, (S)R_get(to[j]), alpha, beta, 1);
+    } else {
+      HP_FOR_LOCAL(j, g.n) {
+        HP_GLOBAL R* const at = to + j * g.out[2];
+        matmul_store(at, more + j * g.self[2], (S)R_get(*at), alpha, beta, (int)g.with_self);
+      }
+    }
   }
 }
 
