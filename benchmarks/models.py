@@ -174,7 +174,7 @@ def main() -> None:
         return
     if not options.json:
         print(f"A training step on {hardpoint.mounted()[0]}, against native torch CPU; threads: {THREADS} each;")
-        print(f"{TIMES}, best of interleaved rounds. ~: other processes disturbed every round; such a ratio says little.\n")
+        print(f"{TIMES}, best of interleaved rounds. ~: other processes disturbed every round.\n")
         print(f"{'':12}{'device ms':>11}{'native ms':>11}{'ratio':>9}{'goal':>8}  operators in the CPU tier (calls)")
     results = []
     for name in names:

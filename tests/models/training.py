@@ -79,9 +79,9 @@ def train(
 
 
 @cache
-def trained(name: str, device: str, dtype: torch.dtype | None = None) -> Run:
+def trained(name: str, device: str, dtype: torch.dtype | None = None, *, double: bool = False) -> Run:
     """The same, once for all the tests that look at it."""
-    return train(CASES[name], device, dtype=dtype)
+    return train(CASES[name], device, dtype=dtype, double=double)
 
 
 def statistics(model: nn.Module) -> list[str]:
