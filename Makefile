@@ -37,7 +37,7 @@ $(VENV)/.packages: pyproject.toml | check-tools
 $(VENV)/.built: $(VENV)/.packages $(SOURCES)
 	@echo "== building Hardpoint for the installed torch (a few minutes the first time)"
 	@TORCH_DEVICE_BACKEND_AUTOLOAD=0 CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip install --quiet \
-	  --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	  --disable-pip-version-check --no-build-isolation --no-deps --config-settings=cmake.define.HARDPOINT_STRICT=ON --editable .
 	@touch $@
 
 ready: $(VENV)/.built

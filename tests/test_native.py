@@ -32,7 +32,7 @@ def built(request: pytest.FixtureRequest) -> tuple[str, Path]:
     folder = BUILD / request.param
     configure = [
         *(_tool("cmake"), "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}"),
-        *("-DHARDPOINT_NATIVE_TESTS=ON", "-DHARDPOINT_TORCH=OFF", "-DHARDPOINT_PREBUILD=OFF"),
+        *("-DHARDPOINT_STRICT=ON", "-DHARDPOINT_NATIVE_TESTS=ON", "-DHARDPOINT_TORCH=OFF", "-DHARDPOINT_PREBUILD=OFF"),
         f"-DPython_EXECUTABLE={sys.executable}",
         *OPTIONS[request.param],
     ]

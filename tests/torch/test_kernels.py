@@ -263,10 +263,10 @@ def test_out_is_resized(call):
     a = values(torch.float32, 4, 4)
     out = torch.empty(0, device="sim")
     call(a.sim(), out)
-    exactly(out, call(a, torch.empty(0)))
+    close(out, call(a, torch.empty(0)))
     with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
         out = call(a.sim(), torch.ones(2, device="sim"))
-    exactly(out, call(a, torch.empty(0)))
+    close(out, call(a, torch.empty(0)))
 
 
 @pytest.mark.parametrize("view", [lambda t: t[:, ::2], lambda t: t[:4].t()[:8], lambda t: t[4:8, 2:6].t()])
