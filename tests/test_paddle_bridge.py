@@ -305,7 +305,11 @@ def test_refused_with_one_message(case: str, outcomes: dict[str, Any]) -> None:
     path, message = outcomes[case]
     assert message.startswith(f"{path}: ")
     assert REFUSED[case][1] in message
-    assert "paddle_bridge.so" not in message
+    assert "hp_plugin_init" not in message
+    if case == "crashes":
+        assert f"HARDPOINT_PADDLE_PLUGIN={path} gdb --args" in message
+    else:
+        assert "paddle_bridge.so" not in message
 
 
 @pytest.mark.parametrize("case", ["not a library", "a required callback", "crashes"])

@@ -123,6 +123,8 @@ def probe(path: Path, subject: Path | None = None) -> None:
     ``subject`` is the file in question when `path` is the bridge to it.
     """
     file = subject or path
+    entry = "InitPlugin" if subject else "hp_plugin_init"
+    setting = f"{paddle_bridge.VARIABLE}={subject} " if subject else ""
     status = file.stat()
     stamp = _cache_dir() / "probed" / f"{abs(hash_text(str(file.resolve()))):x}"
     key = f"{status.st_size} {status.st_mtime_ns}"
@@ -142,13 +144,13 @@ def probe(path: Path, subject: Path | None = None) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
         raise PluginError(
-            f"{path}: hp_plugin_init did not return within {PROBE_SECONDS:g} s in a process of its own; "
+            f"{path}: {entry} did not return within {PROBE_SECONDS:g} s in a process of its own; "
             "look for a wait on the driver or on a lock"
         ) from None
     if done.returncode < 0:
         raise PluginError(
             f"{path}: crashed with signal {-done.returncode} while it was loaded in a process of its own; "
-            "run it under a debugger: gdb --args "
+            f"run it under a debugger: {setting}gdb --args "
             f"{sys.executable} -c \"import hardpoint.plugins as p; p.load_path('{path}', probe=False)\""
         )
     if done.returncode == _PROBE_STATUS + 1:
@@ -156,9 +158,10 @@ def probe(path: Path, subject: Path | None = None) -> None:
         # path; what the plug-in itself printed comes before it.
         raise PluginError(done.stderr[max(f"\n{done.stderr}".rfind(f"\n{path}: "), 0) :].strip())
     if done.returncode != _PROBE_STATUS:
+        advice = "" if subject else ", with host->fail(...) when something is wrong"
         raise PluginError(
             f"{path}: ended the process with exit status {done.returncode} while it was loaded in one of its own; "
-            "hp_plugin_init must return, with host->fail(...) when something is wrong"
+            f"{entry} must return{advice}"
         )
     try:
         stamp.parent.mkdir(parents=True, exist_ok=True)
