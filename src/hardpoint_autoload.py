@@ -24,7 +24,8 @@ def torch_backend() -> None:
 
 
 def _asked() -> bool:
-    if "hardpoint" in sys.modules or os.environ.get("HARDPOINT_DEVICE") or os.environ.get("HARDPOINT_PLUGIN_PATH"):
+    variables = ("HARDPOINT_DEVICE", "HARDPOINT_PLUGIN_PATH", "HARDPOINT_PADDLE_PLUGIN")
+    if "hardpoint" in sys.modules or any(map(os.environ.get, variables)):
         return True
     from importlib.metadata import entry_points
 

@@ -1,4 +1,4 @@
-"""The command line: ``hardpoint devices``, ``doctor``, ``check``, ``coverage``, ``build``."""
+"""The command line: ``hardpoint devices``, ``doctor``, ``check``, ``coverage``, ``mount-paddle-plugin``, ``build``."""
 
 from __future__ import annotations
 
@@ -170,6 +170,54 @@ def coverage(
         tool.save(found, json)
     if html is not None:
         tool.html(found, html)
+
+
+@app.command("mount-paddle-plugin")
+def mount_paddle_plugin(
+    path: Annotated[Path, typer.Argument(help="The library of a Paddle plug-in, which exports InitPlugin.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(help="After --: a Python script and its arguments, to run on the device.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the device, in place of the plug-in's own.")] = "",
+) -> None:
+    """Make a Paddle plug-in a device of PyTorch: check it, or run a script on it."""
+    import os
+    import shlex
+    import subprocess
+    import sys
+
+    from hardpoint import PluginError, paddle_bridge
+
+    os.environ[paddle_bridge.VARIABLE] = str(path.resolve())
+    if name:
+        os.environ[paddle_bridge.NAME_VARIABLE] = name
+    try:
+        plugin = paddle_bridge.load(path)
+    except PluginError as error:
+        console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    # What else is installed is no matter here.
+    os.environ["HARDPOINT_DEVICE"] = plugin.name
+    if command:
+        raise typer.Exit(subprocess.call([sys.executable, *command]))
+
+    from hardpoint.check import render, run, runner  # imports torch, which mounts what the environment names
+
+    plural = "device" if plugin.device_count == 1 else "devices"
+    tables = ", ".join(plugin.extensions) or "memory and copies only"
+    console.print(f"[green]mounted[/] {plugin.name}: {plugin.device_count} {plural}, {tables}", highlight=False)
+    try:
+        report = run(["abi", "runtime"])
+    except (PluginError, runner.WorkerDied) as error:
+        console.print(f"[red]failed[/]: {error}", highlight=False)
+        raise typer.Exit(1) from None
+    render.text(report, console)
+    variables = [paddle_bridge.VARIABLE, *([paddle_bridge.NAME_VARIABLE] if name else []), "HARDPOINT_DEVICE"]
+    settings = " ".join(f"{v}={shlex.quote(os.environ[v])}" for v in variables)
+    console.print("For programs:", highlight=False)
+    console.print(f"  export {settings}", highlight=False, soft_wrap=True, markup=False)
+    if not report.ok(False):
+        raise typer.Exit(1)
 
 
 @build_app.command("torch")

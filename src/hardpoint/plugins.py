@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from hardpoint import paddle_bridge
 from hardpoint._runtime import PluginError, core, package_file, tvm_ffi_library
 
 GROUP = "hardpoint.plugins"
@@ -24,7 +25,7 @@ _PROBE_STATUS = 90
 
 @dataclass(frozen=True)
 class Found:
-    """A plug-in that was found: by an installed package's entry point, or by HARDPOINT_PLUGIN_PATH."""
+    """A plug-in that was found: by an installed package's entry point, or by an environment variable."""
 
     name: str
     source: str
@@ -47,6 +48,12 @@ def _from_entry_point(entry: EntryPoint) -> Found:
 
 def _from_path(path: Path) -> Found:
     return Found(path.stem.removeprefix("lib"), str(path), False, lambda: _load_library(path))
+
+
+def _from_paddle(path: Path) -> Found:
+    return Found(
+        path.stem.removeprefix("lib").removeprefix("paddle_"), str(path), False, lambda: paddle_bridge.load(path)
+    )
 
 
 def _load_target(target: Any, origin: str) -> Any:
@@ -72,7 +79,7 @@ def _construct(plugin: Callable[[], Any], origin: str) -> Any:
         raise PluginError(f"{origin}: {type(error).__name__}: {error}") from error
 
 
-def _load_library(path: Path, probe: bool = True) -> Any:
+def _load_library(path: Path, trial: bool = True) -> Any:
     path = path.absolute()  # the loader looks for a bare file name in the system's folders only
     if not path.exists():
         raise PluginError(
@@ -80,9 +87,15 @@ def _load_library(path: Path, probe: bool = True) -> Any:
         )
     if path.suffix == ".py":
         return _load_python_file(path)
-    if probe:
-        _probe(path)
-    return core.load(str(path))
+    try:
+        if trial:
+            probe(path)
+        return core.load(str(path))
+    except PluginError as error:
+        if paddle_bridge.is_paddle_plugin(path):
+            hint = f"it is a Paddle plug-in: hardpoint mount-paddle-plugin {path}, or set {paddle_bridge.VARIABLE}"
+            raise PluginError(f"{error}\n{hint}") from None
+        raise
 
 
 def _load_python_file(path: Path) -> Any:
@@ -104,10 +117,16 @@ def _load_python_file(path: Path) -> Any:
     return _construct(classes[0], str(path))._adopt(str(path))
 
 
-def _probe(path: Path) -> None:
-    """Load the plug-in in a process of its own, once for each version of the file: a crash there is a message here."""
-    status = path.stat()
-    stamp = _cache_dir() / "probed" / f"{abs(hash_text(str(path.resolve()))):x}"
+def probe(path: Path, subject: Path | None = None) -> None:
+    """Load the plug-in in a process of its own, once for each version of the file: a crash there is a message here.
+
+    ``subject`` is the file in question when `path` is the bridge to it.
+    """
+    file = subject or path
+    entry = "InitPlugin" if subject else "hp_plugin_init"
+    setting = f"{paddle_bridge.VARIABLE}={subject} " if subject else ""
+    status = file.stat()
+    stamp = _cache_dir() / "probed" / f"{abs(hash_text(str(file.resolve()))):x}"
     key = f"{status.st_size} {status.st_mtime_ns}"
     try:
         if stamp.read_text() == key:
@@ -125,13 +144,13 @@ def _probe(path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
         raise PluginError(
-            f"{path}: hp_plugin_init did not return within {PROBE_SECONDS:g} s in a process of its own; "
+            f"{path}: {entry} did not return within {PROBE_SECONDS:g} s in a process of its own; "
             "look for a wait on the driver or on a lock"
         ) from None
     if done.returncode < 0:
         raise PluginError(
             f"{path}: crashed with signal {-done.returncode} while it was loaded in a process of its own; "
-            "run it under a debugger: gdb --args "
+            f"run it under a debugger: {setting}gdb --args "
             f"{sys.executable} -c \"import hardpoint.plugins as p; p.load_path('{path}', probe=False)\""
         )
     if done.returncode == _PROBE_STATUS + 1:
@@ -139,9 +158,10 @@ def _probe(path: Path) -> None:
         # path; what the plug-in itself printed comes before it.
         raise PluginError(done.stderr[max(f"\n{done.stderr}".rfind(f"\n{path}: "), 0) :].strip())
     if done.returncode != _PROBE_STATUS:
+        advice = "" if subject else ", with host->fail(...) when something is wrong"
         raise PluginError(
             f"{path}: ended the process with exit status {done.returncode} while it was loaded in one of its own; "
-            "hp_plugin_init must return, with host->fail(...) when something is wrong"
+            f"{entry} must return{advice}"
         )
     try:
         stamp.parent.mkdir(parents=True, exist_ok=True)
@@ -172,13 +192,18 @@ def load_path(path: str | os.PathLike[str], *, probe: bool = True) -> Any:
 
 
 def find() -> Iterator[Found]:
-    """Every plug-in that is installed or on HARDPOINT_PLUGIN_PATH (files, or folders of ``*.so`` and ``*.py``)."""
+    """Every plug-in that is installed or on HARDPOINT_PLUGIN_PATH (files, or folders of ``*.so`` and ``*.py``).
+
+    And the Paddle plug-in that HARDPOINT_PADDLE_PLUGIN names.
+    """
     for part in filter(None, os.environ.get("HARDPOINT_PLUGIN_PATH", "").split(os.pathsep)):
         path = Path(part)
         if path.is_dir():
             yield from (_from_path(p) for p in sorted([*path.glob("*.so"), *path.glob("*.py")]))
         else:
             yield _from_path(path)
+    if paddle := os.environ.get(paddle_bridge.VARIABLE):
+        yield _from_paddle(Path(paddle))
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
         yield _from_entry_point(entry)
 
