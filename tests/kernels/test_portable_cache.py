@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hardpoint import ops
-from hardpoint.kernels import pointwise
+from hardpoint.kernels import pointwise, store
 from hardpoint.kernels import source as kernel_source
 
 # A process with its own torch for most of them: not part of the inner loop (make quick).
@@ -73,6 +73,32 @@ def test_several_processes_at_once(tmp_path: Path) -> None:
     ]
     assert [process.communicate()[0] for process in running] == ["{'portable': 1}\n"] * 3
     assert len(binaries(tmp_path)) == 1
+
+
+def test_the_least_used_kernels_make_room(tmp_path: Path) -> None:
+    kept = []
+    for i in range(8):
+        path = tmp_path / "any" / f"{i}"
+        store.write(tmp_path, path, bytes(1000))
+        os.utime(path, ns=(i * 10**9, i * 10**9))
+        kept.append(path)
+    assert store.trim(tmp_path, 10_000) == 0
+    assert store.read(kept[0]) == bytes(1000)  # used last
+    size = kept[0].stat().st_size
+    assert store.trim(tmp_path, 8 * size - 1) == 3  # down to three quarters
+    assert [path.exists() for path in kept] == [True, False, False, False, True, True, True, True]
+    assert store.read(kept[1]) is None
+
+
+def test_a_store_over_its_limit_is_trimmed(tmp_path: Path) -> None:
+    run(tmp_path)
+    (kept,) = binaries(tmp_path)
+    old = kept.with_name("old")
+    old.write_bytes(bytes(2 << 20))
+    os.utime(old, ns=(0, 0))
+    kept.unlink()
+    run(tmp_path, HARDPOINT_CACHE_MB="1")
+    assert binaries(tmp_path) == [kept]
 
 
 def test_every_expression_gives_a_source_in_every_dialect() -> None:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import zlib
 from pathlib import Path
 
 from hardpoint._runtime import core
-from hardpoint.kernels import prebuilt
+from hardpoint.kernels import prebuilt, store
 from hardpoint.kernels.source import generate
-
-#: In front of a cached binary: a mark with the format's version, then its length and checksum.
-MAGIC = b"hpkernel1\n"
 
 
 def specialise(runtime: str, index: int, name: str, description: str) -> tuple[bytes, str, int] | None:
@@ -34,11 +29,12 @@ def specialise(runtime: str, index: int, name: str, description: str) -> tuple[b
 def binary(runtime: str, index: int, fingerprint: str, source: str) -> bytes:
     """Compiled code for a source: what the package was built with, or the user's own store, or compiled now."""
     key = prebuilt.key(source)
-    place = _store() / fingerprint / key
-    found = prebuilt.find(fingerprint, key) or _read(place)
+    root = _store()
+    place = root / fingerprint / key
+    found = prebuilt.find(fingerprint, key) or store.read(place)
     if found is None:
         found = core.compile(runtime, index, source, "")
-        _write(place, found)
+        store.write(root, place, found)
     return found
 
 
@@ -46,34 +42,6 @@ def _store() -> Path:
     from hardpoint.plugins import _cache_dir
 
     return _cache_dir() / "kernels"
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    head = len(MAGIC) + 12
-    binary = content[head:]
-    stored = content[len(MAGIC) : head]
-    if content.startswith(MAGIC) and stored == _seal(binary):
-        return binary
-    return None  # cut short or overwritten: it is compiled again
-
-
-def _write(path: Path, binary: bytes) -> None:
-    """Written beside its place and moved there, so that no process ever reads half a file."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(MAGIC + _seal(binary) + binary)
-        os.replace(file.name, path)
-    except OSError:
-        pass  # a full or read-only disk costs the next process a compilation
-
-
-def _seal(binary: bytes) -> bytes:
-    return len(binary).to_bytes(8, "little") + zlib.crc32(binary).to_bytes(4, "little")
 
 
 def register() -> None:
