@@ -2,8 +2,9 @@
 
 #include <optional>
 
+#include "../core/dimensions.h"
 #include "../core/template_call.h"
-#include "geometry.h"
+#include "../core/words.h"
 
 namespace hp::ops {
 namespace {
@@ -18,7 +19,7 @@ struct Source {
 };
 
 // Strides in `dims` are those of out, self and index.
-bool read(Operator& op, Device& device, const View& out, const void* self, Source source, Dimensions<3> dims) {
+bool read(Operator& op, Device& device, const View& out, const void* self, Source source, Dimensions<3>& dims) {
   static TemplateKernels kernels("indexing:read", {"T", "I"}, {"DIMS", "ROW", "UNIT"});
   if (info(out.dtype).bytes == 16) {
     Dimensions<3> pairs;

@@ -2,9 +2,11 @@
 
 #include <optional>
 
+#include "../core/dimensions.h"
 #include "../core/template_call.h"
-#include "geometry.h"
+#include "../core/words.h"
 #include "indexing.h"
+#include "parts.h"
 
 namespace hp::ops {
 namespace {
@@ -48,21 +50,21 @@ Shares share(const Device& device, const Target& target, int64_t rows, int64_t c
 // `rows` in order, `columns` in any. Strides are those of self, where the index decides in all of `rows`, of values and
 // of index. `extent`: the indices are below it, for offsets as well.
 bool write_by_index(Operator& op, Device& device, DType dtype, void* self, const void* values, Target target,
-                    Dimensions<3> rows, Dimensions<3> columns, int64_t extent, Write write) {
+                    Dimensions<3>& rows, Dimensions<3>& columns, int64_t extent, Write write) {
   static TemplateKernels by_rows("scatter:rows", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "FIXED", "UNIT"});
   static TemplateKernels by_lines("scatter:lines", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "UNIT"});
   const bool moves = write == Write::kSet;
   if (moves ? info(dtype).bytes == 16 : is_complex(dtype)) {
     if (!moves && write != Write::kAdd) return false;
     Dimensions<3> whole = columns;
-    columns = {};
+    columns.clear();
     columns.add(2, {1, 1, 0});
     for (int d = 0; d < whole.count(); ++d) {
       const auto& stride = whole[d].stride;
       columns.add(whole[d].size, {2 * stride[kSelf], 2 * stride[kValues], stride[kIndex]});
     }
     whole = rows;
-    rows = {};
+    rows.clear();
     for (int d = 0; d < whole.count(); ++d) {
       rows.add(whole[d].size, {0, 2 * whole[d].stride[kValues], whole[d].stride[kIndex]});
     }
