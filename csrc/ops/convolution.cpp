@@ -235,6 +235,7 @@ struct Matrix {
       : sizes{batch, rows, columns}, strides{per_batch, per_row, per_column} {
     view = {tensor.data, tensor.dtype, 3, sizes, strides};
   }
+  Matrix(const Matrix&) = delete;
   View view;
   int64_t sizes[3], strides[3];
 };
@@ -243,34 +244,56 @@ int64_t place_stride(const int64_t (&size)[3], const int64_t (&strides)[5]) {
   return size[2] != 1 ? strides[4] : size[1] != 1 ? strides[3] : strides[2];
 }
 
+// A side of a convolution: x or y.
+struct Side {
+  const View& tensor;
+  int64_t channels;
+  const int64_t (&size)[3];
+  const int64_t (&strides)[5];
+
+  Matrix matrix(int64_t batch) const {
+    return {tensor, batch, channels, volume(size), strides[0], strides[1], place_stride(size, strides)};
+  }
+};
+
+// One side from the other, where is_product; `row` and `column` are the weight's strides for their channels.
+bool make_by_product(const Service& service, Device& device, const Side& to, const Side& from, const View& weight,
+                     int64_t row, int64_t column, const View& bias, int64_t batch) {
+  const Matrix out = to.matrix(batch), right = from.matrix(batch);
+  const Matrix left(weight, batch, to.channels, from.channels, 0, row, column);
+  const Matrix more(bias, batch, to.channels, volume(to.size), 0, 1, 0);
+  return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {}, {});
+}
+
+// What applications in both directions have in common.
+Application application_of(const Convolution& g, const Padding& padding, bool transposed) {
+  Application a;
+  a.groups = g.groups;
+  a.rows = transposed ? g.inner : g.outer;
+  a.channels = transposed ? g.outer : g.inner;
+  a.channel = padding.channel;
+  a.pitch[0] = padding.length[1] * padding.length[2];
+  a.pitch[1] = padding.length[2];
+  a.start = 0;
+  a.weight_group = g.outer * g.weight[0];
+  a.weight_row = g.weight[transposed ? 1 : 0];
+  a.weight_channel = g.weight[transposed ? 0 : 1];
+  a.taps = taps_of(g, padding, transposed);
+  return a;
+}
+
 bool make_y(const Service& service, Device& device, const View& y, const View& x, const View& weight, const View& bias,
             Convolution& g) {
   g.with_bias = bias.defined();
   if (is_product(g)) {
-    const int64_t places = volume(g.y_size);
-    const Matrix out(y, g.batch, g.outer, places, g.y[0], g.y[1], place_stride(g.y_size, g.y));
-    const Matrix left(weight, g.batch, g.outer, g.inner, 0, g.weight[0], g.weight[1]);
-    const Matrix right(x, g.batch, g.inner, places, g.x[0], g.x[1], place_stride(g.x_size, g.x));
-    const Matrix more(bias, g.batch, g.outer, places, 0, 1, 0);
-    return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {},
-                          {});
+    return make_by_product(service, device, {y, g.outer, g.y_size, g.y}, {x, g.inner, g.x_size, g.x}, weight,
+                           g.weight[0], g.weight[1], bias, g.batch);
   }
   if (has_vectors(device, y.dtype, g)) {
     const Padding padding = pad_x(g);
-    Application a;
-    a.groups = g.groups;
-    a.rows = g.outer;
-    a.channels = g.inner;
-    a.channel = padding.channel;
-    a.pitch[0] = padding.length[1] * padding.length[2];
-    a.pitch[1] = padding.length[2];
-    a.start = 0;
+    Application a = application_of(g, padding, false);
     std::copy_n(g.y_size, 3, a.grid);
     std::copy_n(g.y, 5, a.out);
-    a.weight_group = g.outer * g.weight[0];
-    a.weight_row = g.weight[0];
-    a.weight_channel = g.weight[1];
-    a.taps = taps_of(g, padding, false);
     Padded padded(device, x, padding);
     if (padded.call.available()) {
       padded.launch(service.op);
@@ -296,9 +319,8 @@ bool make_x_by_phases(const Service& service, Device& device, const View& x, con
   for (int64_t number = 0; number < volume(g.stride); ++number) {
     const int64_t phase[3] = {number / g.stride[2] / g.stride[1], number / g.stride[2] % g.stride[1],
                               number % g.stride[2]};
-    Application a;
-    a.taps = taps_of(g, padding, true);
-    a.start = 0;
+    Application a = application_of(g, padding, true);
+    std::copy_n(g.x, 2, a.out);
     int64_t offset = 0;
     bool empty = false;
     a.taps.count = 1;
@@ -317,17 +339,6 @@ bool make_x_by_phases(const Service& service, Device& device, const View& x, con
       a.taps.count *= reached;
     }
     if (empty) continue;
-    a.groups = g.groups;
-    a.rows = g.inner;
-    a.channels = g.outer;
-    a.channel = padding.channel;
-    a.pitch[0] = padding.length[1] * padding.length[2];
-    a.pitch[1] = padding.length[2];
-    a.out[0] = g.x[0];
-    a.out[1] = g.x[1];
-    a.weight_group = g.outer * g.weight[0];
-    a.weight_row = g.weight[1];
-    a.weight_channel = g.weight[0];
     if (!apply(service, device, x, offset, padded.scratch, weight, bias, a, g.batch)) return false;
   }
   return true;
@@ -337,13 +348,8 @@ bool make_x(const Service& service, Device& device, const View& x, const View& y
             Convolution& g) {
   g.with_bias = bias.defined();
   if (is_product(g)) {
-    const int64_t places = volume(g.y_size);
-    const Matrix out(x, g.batch, g.inner, places, g.x[0], g.x[1], place_stride(g.x_size, g.x));
-    const Matrix left(weight, g.batch, g.inner, g.outer, 0, g.weight[1], g.weight[0]);
-    const Matrix right(y, g.batch, g.outer, places, g.y[0], g.y[1], place_stride(g.y_size, g.y));
-    const Matrix more(bias, g.batch, g.inner, places, 0, 1, 0);
-    return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {},
-                          {});
+    return make_by_product(service, device, {x, g.inner, g.x_size, g.x}, {y, g.outer, g.y_size, g.y}, weight,
+                           g.weight[1], g.weight[0], bias, g.batch);
   }
   if (has_vectors(device, x.dtype, g) && make_x_by_phases(service, device, x, y, weight, bias, g)) return true;
   static TemplateKernels kernels("convolution:x", {"T"});
@@ -427,16 +433,14 @@ bool convolution_backward(const Service& service, const Kernel* input_kernel, co
                           const ConvolutionAttributes& a) {
   const int n = a.dimensions;
   if (!is_float(grad.dtype)) return false;
-  const bool input_done =
-      !grad_input.defined() || call_vendor(service.op, input_kernel, device,
-                                           {output(grad_input), input(grad), input(weight), attribute(a.stride, n),
-                                            attribute(a.padding, n), attribute(a.dilation, n), attribute(a.transposed),
-                                            attribute(a.output_padding, n), attribute(a.groups)});
-  const bool weight_done = !grad_weight.defined() ||
-                           call_vendor(service.op, weight_kernel, device,
-                                       {output(grad_weight), input(grad), input(input_view), attribute(a.stride, n),
-                                        attribute(a.padding, n), attribute(a.dilation, n), attribute(a.transposed),
-                                        attribute(a.output_padding, n), attribute(a.groups)});
+  const auto call = [&](const Kernel* kernel, const View& to, const View& other) {
+    return !to.defined() || call_vendor(service.op, kernel, device,
+                                        {output(to), input(grad), input(other), attribute(a.stride, n),
+                                         attribute(a.padding, n), attribute(a.dilation, n), attribute(a.transposed),
+                                         attribute(a.output_padding, n), attribute(a.groups)});
+  };
+  const bool input_done = call(input_kernel, grad_input, weight);
+  const bool weight_done = call(weight_kernel, grad_weight, input_view);
   if (input_done && weight_done && !grad_bias.defined()) return true;
   if (!service.has_compiler) return false;
   PortableScope scope(service);
