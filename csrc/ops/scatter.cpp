@@ -5,6 +5,7 @@
 #include "../core/dimensions.h"
 #include "../core/template_call.h"
 #include "../core/words.h"
+#include "index_tensor.h"
 #include "indexing.h"
 #include "parts.h"
 
@@ -13,13 +14,6 @@ namespace {
 
 enum { kSelf, kValues, kIndex };  // operands of a write
 
-// One index tensor, and what its indices stand for.
-struct Target {
-  const void* index;
-  DType dtype;
-  int64_t limit, wrap, step;
-};
-
 struct Shares {
   int64_t rows, columns, columns_per_group, column_groups, places_per_group, limit, wrap, step;
 };
@@ -27,7 +21,8 @@ struct Shares {
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How columns and places are shared out. Results do not depend on it: each place has one owner in any case.
-Shares share(const Device& device, const Target& target, int64_t rows, int64_t columns, int64_t extent, bool fixed) {
+Shares share(const Device& device, const IndexTensor& target, int64_t rows, int64_t columns, int64_t extent,
+             bool fixed) {
   Shares shares{rows, columns, columns, 1, extent, target.limit, target.wrap, target.step};
   const int64_t group_size = device.plugin.compiler.group_size;
   const int64_t wanted = std::min<int64_t>(divide_up(rows * columns, 8192), group_size == 1 ? 32 : 1024);
@@ -49,7 +44,7 @@ Shares share(const Device& device, const Target& target, int64_t rows, int64_t c
 
 // `rows` in order, `columns` in any. Strides are those of self, where the index decides in all of `rows`, of values and
 // of index. `extent`: the indices are below it, for offsets as well.
-bool write_by_index(Operator& op, Device& device, DType dtype, void* self, const void* values, Target target,
+bool write_by_index(Operator& op, Device& device, DType dtype, void* self, const void* values, IndexTensor target,
                     Dimensions<3>& rows, Dimensions<3>& columns, int64_t extent, Write write) {
   static TemplateKernels by_rows("scatter:rows", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "FIXED", "UNIT"});
   static TemplateKernels by_lines("scatter:lines", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "UNIT"});
@@ -114,7 +109,7 @@ bool scatter(const Service& service, Device& device, const View& out, const View
     if (d != dim) columns.add(index.sizes[d], {stride_of(out, d), stride_of(src, d), index.strides[d]});
   }
   const int64_t limit = size_of(out, dim);
-  const Target target{index.data, index.dtype, limit, 0, stride_of(out, dim)};
+  const IndexTensor target{index.data, index.dtype, limit, 0, stride_of(out, dim)};
   if (!write_by_index(service.op, device, out.dtype, out.data, src.data, target, rows, columns, limit, write))
     return false;
   return scope.done();
@@ -133,7 +128,7 @@ bool index_write(const Service& service, Device& device, const View& out, const 
     if (d != dim) columns.add(out.sizes[d], {out.strides[d], stride_of(src, d), 0});
   }
   const int64_t limit = size_of(out, dim);
-  const Target target{index.data, index.dtype, limit, negative ? limit : 0, stride_of(out, dim)};
+  const IndexTensor target{index.data, index.dtype, limit, negative ? limit : 0, stride_of(out, dim)};
   if (!write_by_index(service.op, device, out.dtype, out.data, src.data, target, rows, columns, limit, write))
     return false;
   return scope.done();
@@ -150,7 +145,7 @@ bool index_put(const Service& service, Device& device, const View& out, const Vi
   PortableScope scope(service);
   const View& shape = indices[0];
   int64_t extent = out.sizes[first];
-  Target target{shape.data, shape.dtype, extent, extent, out.strides[first]};
+  IndexTensor target{shape.data, shape.dtype, extent, extent, out.strides[first]};
   std::vector<int64_t> strides(shape.strides, shape.strides + shape.ndim);
   std::optional<Scratch> offsets;
   const int count = static_cast<int>(indices.size()), before = static_cast<int>(first);
@@ -184,7 +179,7 @@ bool embedding_dense_backward(const Service& service, Device& device, const View
   Dimensions<3> rows, columns;
   rows.add(indices.numel(), {0, width, 1});
   columns.add(width, {1, 1, 0});
-  const Target target{indices.data, indices.dtype, limit, 0, width};
+  const IndexTensor target{indices.data, indices.dtype, limit, 0, width};
   if (!write_by_index(service.op, device, out.dtype, out.data, grad.data, target, rows, columns, limit, Write::kAdd))
     return false;
   return scope.done();
