@@ -327,7 +327,7 @@ CASES = {
         case("bert", bert, padded_text, own, "adam-foreach"),
         case("t5", t5, pairs_of_text, own, "adamw-foreach"),
         case("lstm", partial(Recurrent, nn.LSTM), padded_text, classified, "adam-plain"),
-        case("gru", partial(Recurrent, nn.GRU), padded_text, classified, "nesterov-fused", quick=True),
+        case("gru", partial(Recurrent, nn.GRU), padded_text, classified, "nesterov-fused"),
         case("unet", partial(UNet, CLASSES), segments, classified, "adamw-foreach"),
         case("diffusion", Diffusion, noisy_images, denoised, "amsgrad-foreach"),
     )
