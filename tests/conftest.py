@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -10,6 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+
+def pytest_collection_finish() -> None:
+    """Modules stay: collections after a test look at what that test made."""
+    gc.collect()
+    gc.freeze()
+
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from plugin_tools import ROOT, ask_python, compile_c, layout
 
 from hardpoint._runtime import include_dir
@@ -22,6 +23,7 @@ def test_tables_only_grow_at_their_end(tmp_path: Path) -> None:
         assert kept == fields, struct
 
 
+@pytest.mark.slow
 def test_a_plugin_built_with_the_header_of_1_0(tmp_path: Path) -> None:
     (tmp_path / "hardpoint").mkdir()
     shutil.copy(FROZEN, tmp_path / "hardpoint" / "plugin.h")

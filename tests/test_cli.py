@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hardpoint.cli", *arguments]
@@ -55,6 +57,7 @@ def test_help_names_the_commands() -> None:
         assert command in done.stdout
 
 
+@pytest.mark.slow
 def test_an_adapter_for_another_torch_is_asked_for_by_name() -> None:
     code = """
 import importlib.metadata as m

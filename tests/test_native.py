@@ -32,14 +32,9 @@ def built(request: pytest.FixtureRequest) -> tuple[str, Path]:
     folder = BUILD / request.param
     configure = [
         *(_tool("cmake"), "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}"),
-        *("-DHARDPOINT_STRICT=ON", "-DHARDPOINT_NATIVE_TESTS=ON", "-DHARDPOINT_TORCH=OFF", "-DHARDPOINT_PREBUILD=OFF"),
-        f"-DPython_EXECUTABLE={sys.executable}",
+        *("-DHARDPOINT_STRICT=ON", "-DHARDPOINT_NATIVE_TESTS=ON", f"-DPython_EXECUTABLE={sys.executable}"),
         *OPTIONS[request.param],
     ]
-    if request.param == "plain":
-        import pybind11
-
-        configure.append(f"-Dpybind11_DIR={pybind11.get_cmake_dir()}")
     for command in (configure, [_tool("cmake"), "--build", str(folder), "-j", "2"]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

@@ -321,6 +321,7 @@ answer["sum"] = (x + x).tolist()
     assert answer["sum"] == [0, 2, 4, 6, 8, 10]
 
 
+@pytest.mark.slow
 def test_training_on_a_device_that_runs_nothing_before_somebody_waits(tmp_path: Path) -> None:
     code = """
 def train(device):

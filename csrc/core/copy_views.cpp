@@ -1,63 +1,34 @@
 #include "copy_views.h"
 
-#include <algorithm>
 #include <atomic>
+#include <utility>
 
+#include "dimensions.h"
 #include "template_call.h"
+#include "words.h"
 
 namespace hp {
 namespace {
 
 std::atomic<CopyFunction> adapter_copy{nullptr};
 
-// Sizes and strides with the fastest dimension of the destination first, and neighbours joined where both allow it.
-struct Geometry {
-  int64_t size[kMaxDimensions], to[kMaxDimensions], from[kMaxDimensions];
-};
-
-int coalesce(const View& to, const View& from, Geometry& geometry) {
-  int order[65], count = 0;
-  for (int d = to.ndim - 1; d >= 0; --d) {
-    if (to.sizes[d] != 1) order[count++] = d;
-  }
-  std::stable_sort(order, order + count, [&](int a, int b) { return to.strides[a] < to.strides[b]; });
-  int dims = 0;
-  for (int k = 0; k < count; ++k) {
-    const int64_t size = to.sizes[order[k]], a = to.strides[order[k]], b = from.strides[order[k]];
-    if (dims > 0 && geometry.to[dims - 1] * geometry.size[dims - 1] == a &&
-        geometry.from[dims - 1] * geometry.size[dims - 1] == b) {
-      geometry.size[dims - 1] *= size;
-      continue;
-    }
-    if (dims == kMaxDimensions) return -1;
-    geometry.size[dims] = size;
-    geometry.to[dims] = a;
-    geometry.from[dims++] = b;
-  }
-  if (dims == 0) {
-    geometry.size[0] = 1;
-    geometry.to[0] = geometry.from[0] = 1;
-    dims = 1;
-  }
-  return dims;
-}
+enum { kTo, kFrom };
 
 // Whether the source runs along another dimension than the destination, which is then put second, and both are long
 // enough for tiles.
-bool transposed(Geometry& g, int dims) {
+bool transposed(Geometry<2>& g, int dims) {
   constexpr int64_t kShort = 8;
-  if (dims < 2 || g.to[0] != 1 || g.from[0] == 1 || g.size[0] < kShort) return false;
+  if (dims < 2 || g.stride[kTo][0] != 1 || g.stride[kFrom][0] == 1 || g.size[0] < kShort) return false;
   for (int d = 1; d < dims; ++d) {
-    if (g.from[d] != 1 || g.size[d] < kShort) continue;
+    if (g.stride[kFrom][d] != 1 || g.size[d] < kShort) continue;
     std::swap(g.size[1], g.size[d]);
-    std::swap(g.to[1], g.to[d]);
-    std::swap(g.from[1], g.from[d]);
+    for (auto& stride : g.stride) std::swap(stride[1], stride[d]);
     return true;
   }
   return false;
 }
 
-bool transpose(Operator& op, Device& device, const View& to, const View& from, const Geometry& geometry, int dims) {
+bool transpose(Operator& op, Device& device, const View& to, const View& from, const Geometry<2>& geometry, int dims) {
   static TemplateKernels kernels("copy:transpose", {"T"}, {"DIMS", "BLOCK"});
   const int block = device.plugin.compiler.group_size == 1 ? 128 : 32;
   TemplateCall call(kernels, device, {to.dtype}, {dims, block});
@@ -68,41 +39,23 @@ bool transpose(Operator& op, Device& device, const View& to, const View& from, c
   return true;
 }
 
-// A copy without conversion moves bytes: the dtype is an integer of the same size, or two of them.
-class Moved {
- public:
-  Moved(const View& view, int bytes) : view_(view) {
-    view_.dtype = bytes == 1 ? DType::kU8 : bytes == 2 ? DType::kI16 : bytes == 4 ? DType::kI32 : DType::kI64;
-    if (bytes != 16) return;
-    for (int d = 0; d < view.ndim; ++d) {
-      sizes_[d] = view.sizes[d];
-      strides_[d] = view.strides[d] * 2;
-    }
-    sizes_[view.ndim] = 2;
-    strides_[view.ndim] = 1;
-    view_.ndim = view.ndim + 1;
-    view_.sizes = sizes_;
-    view_.strides = strides_;
-  }
-  Moved(const Moved&) = delete;
-  const View& get() const { return view_; }
-
- private:
-  View view_;
-  int64_t sizes_[65], strides_[65];
-};
-
 bool copy_kernel(Operator& op, Device& device, const View& to, const View& from) {
   static TemplateKernels kernels("copy:strided", {"R", "T"}, {"DIMS", "INNER"});
-  Geometry geometry;
-  const int dims = coalesce(to, from, geometry);
-  if (dims < 0) return false;
+  Dimensions<2> dimensions;
+  for (int d = to.ndim - 1; d >= 0; --d) dimensions.add(to.sizes[d], {to.strides[d], from.strides[d]});
+  dimensions.sort(kTo);
+  dimensions.finish(1);
+  const int dims = dimensions.count();
+  if (dims > kMaxDimensions) return false;
+  Geometry<2> geometry;
+  dimensions.write(geometry);
   if (to.dtype == from.dtype && transposed(geometry, dims)) {
     return transpose(op, device, to, from, geometry, dims);
   }
   const int64_t elements = to.numel();
   int inner = 0;
-  if (geometry.to[0] == 1) inner = geometry.from[0] == 1 ? 2 : geometry.from[0] == -1 ? 3 : 1;
+  const int64_t step = geometry.stride[kFrom][0];
+  if (geometry.stride[kTo][0] == 1) inner = step == 1 ? 2 : step == -1 ? 3 : 1;
   TemplateCall call(kernels, device, {to.dtype, from.dtype}, {dims, inner});
   if (!call.available()) return false;
   call.arg(to).arg(from).integer(elements).value(geometry).launch_elements(op, elements);
@@ -121,7 +74,7 @@ bool copy_portable(Operator& op, Device& device, const View& to, const View& fro
 bool move_portable(Operator& op, Device& device, const View& to, const View& from, int bytes) {
   if (device.plugin.compiler.compile == nullptr) return false;
   if (to.numel() == 0) return true;
-  return copy_kernel(op, device, Moved(to, bytes).get(), Moved(from, bytes).get());
+  return copy_kernel(op, device, Words(to, bytes).view, Words(from, bytes).view);
 }
 
 void copy_views(Device& device, const View& to, const View& from) {

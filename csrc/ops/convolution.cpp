@@ -2,21 +2,14 @@
 
 #include <algorithm>
 
-#include "../core/copy_views.h"
 #include "../core/template_call.h"
+#include "convolution_columns.h"
 #include "matmul.h"
 
 namespace hp::ops {
 namespace {
 
 // Structs of integers here are declared the same way in kernels/convolution.c and kernels/convolution_vectors.c.
-
-// A convolution as relation between x, y and the weight: an ordinary one makes y of x, a transposed one x of y.
-struct Convolution {
-  int64_t batch, groups, outer, inner, with_bias;
-  int64_t x_size[3], y_size[3], kernel[3], stride[3], padding[3], dilation[3];
-  int64_t x[5], y[5], weight[5];
-};
 
 struct Padding {
   int64_t batch, channels, channel;
@@ -45,10 +38,6 @@ constexpr int64_t kRows = 12;      // a multiple of these is a number of whole t
 constexpr int64_t kLowestPanel = 4;
 constexpr int64_t kColumns = 128;     // the same for columns; also what kernels may read beyond the end
 constexpr int64_t kChannelTail = 16;  // zeros behind a padded channel: a vector
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t unit) { return ceil_div(a, unit) * unit; }
-int64_t volume(const int64_t (&sizes)[3]) { return sizes[0] * sizes[1] * sizes[2]; }
 
 // Missing dimensions come in front, of size 1.
 void spatial(const View& view, int64_t (&strides)[5], int64_t (*sizes)[3]) {
@@ -230,192 +219,61 @@ bool is_product(const Convolution& g) {
   return g.groups == 1 && dense(g.x_size, g.x) && dense(g.y_size, g.y);
 }
 
-struct Matrix {
-  Matrix(void* data, DType dtype, int64_t batch, int64_t rows, int64_t columns, int64_t per_batch, int64_t per_row,
-         int64_t per_column)
-      : sizes{batch, rows, columns}, strides{per_batch, per_row, per_column} {
-    view = {data, dtype, 3, sizes, strides};
-  }
-  Matrix(const View& tensor, int64_t batch, int64_t rows, int64_t columns, int64_t per_batch, int64_t per_row,
-         int64_t per_column)
-      : Matrix(tensor.data, tensor.dtype, batch, rows, columns, per_batch, per_row, per_column) {}
-  Matrix(const Matrix&) = delete;  // the view points into it
-  View view;
-  int64_t sizes[3], strides[3];
-};
-
 int64_t place_stride(const int64_t (&size)[3], const int64_t (&strides)[5]) {
   return size[2] != 1 ? strides[4] : size[1] != 1 ? strides[3] : strides[2];
 }
 
-// A channel's taps follow each other, and the channels of a row.
-bool is_dense(const View& weight) {
-  View row = weight;
-  row.sizes += 1;
-  row.strides += 1;
-  row.ndim -= 1;
-  return row.contiguous();
+// A side of a convolution: x or y.
+struct Side {
+  const View& tensor;
+  int64_t channels;
+  const int64_t (&size)[3];
+  const int64_t (&strides)[5];
+
+  Matrix matrix(int64_t batch) const {
+    return {tensor, batch, channels, volume(size), strides[0], strides[1], place_stride(size, strides)};
+  }
+};
+
+// One side from the other, where is_product; `row` and `column` are the weight's strides for their channels.
+bool make_by_product(const Service& service, Device& device, const Side& to, const Side& from, const View& weight,
+                     int64_t row, int64_t column, const View& bias, int64_t batch) {
+  const Matrix out = to.matrix(batch), right = from.matrix(batch);
+  const Matrix left(weight, batch, to.channels, from.channels, 0, row, column);
+  const Matrix more(bias, batch, to.channels, volume(to.size), 0, 1, 0);
+  return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {}, {});
 }
 
-// The convolution as one matrix product, of the weight and what its taps read (kernels/convolution.c: columns). Vectors
-// along the places of an image are idle where there are few places; here those of all images lie side by side.
-// Temporaries hold some images at a time, hardly more than the weight does.
-struct ByColumns {
-  ByColumns(const Service& service, Device& device, const Convolution& g)
-      : service(service), device(device), g(g), places(volume(g.y_size)), depth(g.inner * volume(g.kernel)) {
-    constexpr int64_t kColumnsAtOnce = 512;
-    images = std::min(g.batch, ceil_div(kColumnsAtOnce, places));
-  }
-  static bool suits(const Device& device, DType dtype, const Convolution& g) {
-    constexpr int64_t kFewPlaces = 64, kManyChannels = 32;
-    if (g.groups != 1 || !is_float(dtype) || g.batch * volume(g.y_size) == 0) return false;
-    if (device.plugin.compiler.group_size != 1) return true;
-    return volume(g.y_size) <= kFewPlaces && g.inner >= kManyChannels && g.outer >= kManyChannels;
-  }
-
-  // Calls work(first image, number of images) until all are done.
-  template <class Work>
-  bool for_images(const Work& work) const {
-    for (int64_t first = 0; first < g.batch; first += images) {
-      if (!work(first, std::min(images, g.batch - first))) return false;
-    }
-    return true;
-  }
-
-  bool make_y(const View& y, const View& x, const View& weight, const View& bias) const {
-    const Scratch columns(device, depth * images * places * info(y.dtype).bytes);
-    const Scratch made(device, g.outer * images * places * info(y.dtype).bytes);
-    return for_images([&](int64_t first, int64_t count) {
-      const int64_t width = count * places;
-      if (!gather(columns, x, first, count)) return false;
-      const Matrix out(made.get(), y.dtype, 1, g.outer, width, 0, width, 1);
-      const Matrix right(columns.get(), y.dtype, 1, depth, width, 0, width, 1);
-      const Matrix more(bias.data, y.dtype, 1, g.outer, width, 0, 1, 0);
-      if (!launch_product(service, device, out.view, bias.defined() ? more.view : View{}, weight_rows(weight).view,
-                          right.view, {}, {}))
-        return false;
-      return copy_portable(service.op, device, Channels(y, g, first, count).view,
-                           Channels(made.get(), y.dtype, g, count).view);
-    });
-  }
-
-  bool make_x(const View& x, const View& y, const View& weight, const View& bias) const {
-    static TemplateKernels kernels("convolution:fold", {"T"});
-    const DType sum = accumulator(x.dtype);
-    const Scratch gathered(device, g.outer * images * places * info(y.dtype).bytes);
-    const Scratch columns(device, depth * images * places * info(sum).bytes);
-    return for_images([&](int64_t first, int64_t count) {
-      const int64_t width = count * places;
-      if (!gather_channels(gathered, y, first, count)) return false;
-      const Matrix rows = weight_rows(weight);
-      const Matrix left(weight.data, weight.dtype, 1, depth, g.outer, 0, rows.strides[2], rows.strides[1]);
-      const Matrix right(gathered.get(), y.dtype, 1, g.outer, width, 0, width, 1);
-      const Matrix out(columns.get(), sum, 1, depth, width, 0, width, 1);
-      if (!launch_product(service, device, out.view, {}, left.view, right.view, {}, {})) return false;
-      TemplateCall call(kernels, device, {x.dtype});
-      if (!call.available()) return false;
-      const int64_t lines = count * g.inner * g.x_size[0] * g.x_size[1];
-      const int64_t per_group = call.rows_per_group(g.x_size[2] * volume(g.kernel));
-      call.pointer(image(x, g.x[0], first)).pointer(columns.get()).pointer(bias.defined() ? bias.data : x.data);
-      call.value(g).integer(count).integer(per_group).launch(service.op, ceil_div(lines, per_group));
-      return true;
-    });
-  }
-
-  // Sums over more images than fit at a time would be rounded in between.
-  bool is_exact(DType dtype) const { return images == g.batch || accumulator(dtype) == dtype; }
-
-  bool make_weight(const View& weight, const View& x, const View& y) const {
-    const Scratch columns(device, depth * images * places * info(x.dtype).bytes);
-    const Scratch gathered(device, g.outer * images * places * info(y.dtype).bytes);
-    return for_images([&](int64_t first, int64_t count) {
-      const int64_t width = count * places;
-      if (!gather(columns, x, first, count) || !gather_channels(gathered, y, first, count)) return false;
-      const Matrix out = weight_rows(weight);
-      const Matrix left(gathered.get(), y.dtype, 1, g.outer, width, 0, width, 1);
-      const Matrix right(columns.get(), x.dtype, 1, width, depth, 0, 1, width);
-      return launch_product(service, device, out.view, first == 0 ? View{} : out.view, left.view, right.view, {}, {});
-    });
-  }
-
- private:
-  // y's channels, each with the places of some images: a tensor's, or a dense matrix of them.
-  struct Channels {
-    Channels(const View& y, const Convolution& g, int64_t first, int64_t count)
-        : sizes{g.outer, count, g.y_size[0], g.y_size[1], g.y_size[2]},
-          strides{g.y[1], g.y[0], g.y[2], g.y[3], g.y[4]} {
-      view = {image(y, g.y[0], first), y.dtype, 5, sizes, strides};
-    }
-    Channels(void* data, DType dtype, const Convolution& g, int64_t count)
-        : sizes{g.outer, count, g.y_size[0], g.y_size[1], g.y_size[2]} {
-      int64_t step = 1;
-      for (int d = 4; d >= 0; --d) strides[d] = step, step *= sizes[d];
-      view = {data, dtype, 5, sizes, strides};
-    }
-    Channels(const Channels&) = delete;
-    View view;
-    int64_t sizes[5], strides[5];
-  };
-
-  static void* image(const View& tensor, int64_t stride, int64_t number) {
-    return static_cast<char*>(tensor.data) + number * stride * info(tensor.dtype).bytes;
-  }
-  // Dense: see is_dense.
-  Matrix weight_rows(const View& weight) const {
-    return {weight.data, weight.dtype, 1, g.outer, depth, 0, g.weight[0], 1};
-  }
-  bool gather(const Scratch& columns, const View& x, int64_t first, int64_t count) const {
-    static TemplateKernels kernels("convolution:columns", {"T"});
-    TemplateCall call(kernels, device, {x.dtype});
-    if (!call.available()) return false;
-    const int64_t per_group = call.rows_per_group(count * places);
-    call.pointer(columns.get()).pointer(image(x, g.x[0], first)).value(g).integer(count).integer(per_group);
-    call.launch(service.op, ceil_div(depth, per_group));
-    return true;
-  }
-  bool gather_channels(const Scratch& to, const View& y, int64_t first, int64_t count) const {
-    return copy_portable(service.op, device, Channels(to.get(), y.dtype, g, count).view,
-                         Channels(y, g, first, count).view);
-  }
-
-  const Service& service;
-  Device& device;
-  const Convolution& g;
-  const int64_t places, depth;
-  int64_t images;
-};
+// What applications in both directions have in common.
+Application application_of(const Convolution& g, const Padding& padding, bool transposed) {
+  Application a;
+  a.groups = g.groups;
+  a.rows = transposed ? g.inner : g.outer;
+  a.channels = transposed ? g.outer : g.inner;
+  a.channel = padding.channel;
+  a.pitch[0] = padding.length[1] * padding.length[2];
+  a.pitch[1] = padding.length[2];
+  a.start = 0;
+  a.weight_group = g.outer * g.weight[0];
+  a.weight_row = g.weight[transposed ? 1 : 0];
+  a.weight_channel = g.weight[transposed ? 0 : 1];
+  a.taps = taps_of(g, padding, transposed);
+  return a;
+}
 
 bool make_y(const Service& service, Device& device, const View& y, const View& x, const View& weight, const View& bias,
             Convolution& g) {
   g.with_bias = bias.defined();
   if (is_product(g)) {
-    const int64_t places = volume(g.y_size);
-    const Matrix out(y, g.batch, g.outer, places, g.y[0], g.y[1], place_stride(g.y_size, g.y));
-    const Matrix left(weight, g.batch, g.outer, g.inner, 0, g.weight[0], g.weight[1]);
-    const Matrix right(x, g.batch, g.inner, places, g.x[0], g.x[1], place_stride(g.x_size, g.x));
-    const Matrix more(bias, g.batch, g.outer, places, 0, 1, 0);
-    return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {},
-                          {});
+    return make_by_product(service, device, {y, g.outer, g.y_size, g.y}, {x, g.inner, g.x_size, g.x}, weight,
+                           g.weight[0], g.weight[1], bias, g.batch);
   }
-  if (ByColumns::suits(device, y.dtype, g) && is_dense(weight) &&
-      ByColumns(service, device, g).make_y(y, x, weight, bias))
-    return true;
+  if (ByColumns::suits(device, g, weight) && ByColumns(service, device, g).make_y(y, x, weight, bias)) return true;
   if (has_vectors(device, y.dtype, g)) {
     const Padding padding = pad_x(g);
-    Application a;
-    a.groups = g.groups;
-    a.rows = g.outer;
-    a.channels = g.inner;
-    a.channel = padding.channel;
-    a.pitch[0] = padding.length[1] * padding.length[2];
-    a.pitch[1] = padding.length[2];
-    a.start = 0;
+    Application a = application_of(g, padding, false);
     std::copy_n(g.y_size, 3, a.grid);
     std::copy_n(g.y, 5, a.out);
-    a.weight_group = g.outer * g.weight[0];
-    a.weight_row = g.weight[0];
-    a.weight_channel = g.weight[1];
-    a.taps = taps_of(g, padding, false);
     Padded padded(device, x, padding);
     if (padded.call.available()) {
       padded.launch(service.op);
@@ -441,9 +299,8 @@ bool make_x_by_phases(const Service& service, Device& device, const View& x, con
   for (int64_t number = 0; number < volume(g.stride); ++number) {
     const int64_t phase[3] = {number / g.stride[2] / g.stride[1], number / g.stride[2] % g.stride[1],
                               number % g.stride[2]};
-    Application a;
-    a.taps = taps_of(g, padding, true);
-    a.start = 0;
+    Application a = application_of(g, padding, true);
+    std::copy_n(g.x, 2, a.out);
     int64_t offset = 0;
     bool empty = false;
     a.taps.count = 1;
@@ -462,17 +319,6 @@ bool make_x_by_phases(const Service& service, Device& device, const View& x, con
       a.taps.count *= reached;
     }
     if (empty) continue;
-    a.groups = g.groups;
-    a.rows = g.inner;
-    a.channels = g.outer;
-    a.channel = padding.channel;
-    a.pitch[0] = padding.length[1] * padding.length[2];
-    a.pitch[1] = padding.length[2];
-    a.out[0] = g.x[0];
-    a.out[1] = g.x[1];
-    a.weight_group = g.outer * g.weight[0];
-    a.weight_row = g.weight[1];
-    a.weight_channel = g.weight[0];
     if (!apply(service, device, x, offset, padded.scratch, weight, bias, a, g.batch)) return false;
   }
   return true;
@@ -482,17 +328,10 @@ bool make_x(const Service& service, Device& device, const View& x, const View& y
             Convolution& g) {
   g.with_bias = bias.defined();
   if (is_product(g)) {
-    const int64_t places = volume(g.y_size);
-    const Matrix out(x, g.batch, g.inner, places, g.x[0], g.x[1], place_stride(g.x_size, g.x));
-    const Matrix left(weight, g.batch, g.inner, g.outer, 0, g.weight[1], g.weight[0]);
-    const Matrix right(y, g.batch, g.outer, places, g.y[0], g.y[1], place_stride(g.y_size, g.y));
-    const Matrix more(bias, g.batch, g.inner, places, 0, 1, 0);
-    return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {},
-                          {});
+    return make_by_product(service, device, {x, g.inner, g.x_size, g.x}, {y, g.outer, g.y_size, g.y}, weight,
+                           g.weight[1], g.weight[0], bias, g.batch);
   }
-  if (ByColumns::suits(device, x.dtype, g) && is_dense(weight) &&
-      ByColumns(service, device, g).make_x(x, y, weight, bias))
-    return true;
+  if (ByColumns::suits(device, g, weight) && ByColumns(service, device, g).make_x(x, y, weight, bias)) return true;
   if (has_vectors(device, x.dtype, g) && make_x_by_phases(service, device, x, y, weight, bias, g)) return true;
   static TemplateKernels kernels("convolution:x", {"T"});
   TemplateCall call(kernels, device, {x.dtype});
@@ -506,10 +345,7 @@ bool make_x(const Service& service, Device& device, const View& x, const View& y
 bool make_weight(const Service& service, Device& device, const View& weight, const View& x, const View& y,
                  const Convolution& g) {
   static TemplateKernels kernels("convolution:weight", {"T"}), fast("convolution_vectors:correlate", {"T"});
-  if (ByColumns::suits(device, weight.dtype, g) && is_dense(weight)) {
-    const ByColumns columns(service, device, g);
-    if (columns.is_exact(weight.dtype) && columns.make_weight(weight, x, y)) return true;
-  }
+  if (ByColumns::suits(device, g, weight) && ByColumns(service, device, g).make_weight(weight, x, y)) return true;
   if (has_vectors(device, weight.dtype, g)) {
     const Padding x_padding = pad_x(g), y_padding = pad_y_like(g, x_padding);
     Padded padded_x(device, x, x_padding), padded_y(device, y, y_padding);
@@ -579,16 +415,14 @@ bool convolution_backward(const Service& service, const Kernel* input_kernel, co
                           const ConvolutionAttributes& a) {
   const int n = a.dimensions;
   if (!is_float(grad.dtype)) return false;
-  const bool input_done =
-      !grad_input.defined() || call_vendor(service.op, input_kernel, device,
-                                           {output(grad_input), input(grad), input(weight), attribute(a.stride, n),
-                                            attribute(a.padding, n), attribute(a.dilation, n), attribute(a.transposed),
-                                            attribute(a.output_padding, n), attribute(a.groups)});
-  const bool weight_done = !grad_weight.defined() ||
-                           call_vendor(service.op, weight_kernel, device,
-                                       {output(grad_weight), input(grad), input(input_view), attribute(a.stride, n),
-                                        attribute(a.padding, n), attribute(a.dilation, n), attribute(a.transposed),
-                                        attribute(a.output_padding, n), attribute(a.groups)});
+  const auto call = [&](const Kernel* kernel, const View& to, const View& other) {
+    return !to.defined() || call_vendor(service.op, kernel, device,
+                                        {output(to), input(grad), input(other), attribute(a.stride, n),
+                                         attribute(a.padding, n), attribute(a.dilation, n), attribute(a.transposed),
+                                         attribute(a.output_padding, n), attribute(a.groups)});
+  };
+  const bool input_done = call(input_kernel, grad_input, weight);
+  const bool weight_done = call(weight_kernel, grad_weight, input_view);
   if (input_done && weight_done && !grad_bias.defined()) return true;
   if (!service.has_compiler) return false;
   PortableScope scope(service);

@@ -1,37 +1,12 @@
 #include "creation.h"
 
-#include <algorithm>
-
+#include "../core/copy_views.h"
+#include "../core/dimensions.h"
 #include "../core/template_call.h"
-#include "words.h"
+#include "../core/words.h"
 
 namespace hp::ops {
 namespace {
-
-struct FillGeometry {
-  int64_t size[kMaxDimensions], to[kMaxDimensions];
-};
-
-// The fastest dimension first, and neighbours joined; nothing if too many are left.
-int coalesce(const View& out, FillGeometry& g) {
-  int order[64], count = 0, dims = 0;
-  for (int d = out.ndim - 1; d >= 0; --d) {
-    if (out.sizes[d] != 1) order[count++] = d;
-  }
-  std::stable_sort(order, order + count, [&](int a, int b) { return out.strides[a] < out.strides[b]; });
-  for (int k = 0; k < count; ++k) {
-    const int64_t size = out.sizes[order[k]], stride = out.strides[order[k]];
-    if (dims > 0 && g.to[dims - 1] * g.size[dims - 1] == stride) {
-      g.size[dims - 1] *= size;
-      continue;
-    }
-    if (dims == kMaxDimensions) return -1;
-    g.size[dims] = size;
-    g.to[dims++] = stride;
-  }
-  if (dims == 0) g.size[0] = g.to[0] = dims = 1;
-  return dims;
-}
 
 // Numbers as a kernel for that counter takes them.
 void numbers(TemplateCall& call, DType type, std::initializer_list<double> values) {
@@ -72,15 +47,21 @@ bool spaced(const Service& service, Device& device, const View& out, double star
 bool fill(const Service& service, Device& device, const View& out, const int64_t* words) {
   static TemplateKernels kernels("creation:fill", {"T"}, {"DIMS", "INNER"});
   if (!service.has_compiler || !out.defined()) return false;
-  FillGeometry geometry;
-  const int dims = coalesce(out, geometry);
-  if (dims < 0) return false;
+  Dimensions<1> dimensions;
+  for (int d = out.ndim - 1; d >= 0; --d) dimensions.add(out.sizes[d], {out.strides[d]});
+  dimensions.sort(0);
+  dimensions.finish(1);
+  const int dims = dimensions.count();
+  if (dims > kMaxDimensions) return false;
   PortableScope scope(service);
+  Geometry<1> geometry;
+  dimensions.write(geometry);
+  int64_t* steps = geometry.stride[0];
   const int64_t count = words_of(out.dtype);
   const DType word = word_of(out.dtype);
-  for (int d = 0; d < dims; ++d) geometry.to[d] *= count;
+  for (int d = 0; d < dims; ++d) steps[d] *= count;
   for (int64_t part = 0; part < count; ++part) {
-    TemplateCall call(kernels, device, {word}, {dims, geometry.to[0] == 1});
+    TemplateCall call(kernels, device, {word}, {dims, steps[0] == 1});
     if (!call.available()) return false;
     call.pointer(static_cast<char*>(out.data) + part * info(word).bytes);
     call.integer(out.numel()).integer(words[part]).value(geometry).launch_elements(service.op, out.numel());

@@ -2,23 +2,18 @@
 
 #include <optional>
 
+#include "../core/dimensions.h"
 #include "../core/template_call.h"
-#include "geometry.h"
+#include "../core/words.h"
+#include "index_tensor.h"
 
 namespace hp::ops {
 namespace {
 
 enum { kOut, kSelf, kIndex };  // operands of a read
 
-// One index tensor, and what its indices stand for.
-struct Source {
-  const void* index;
-  DType dtype;
-  int64_t limit, wrap, step;
-};
-
 // Strides in `dims` are those of out, self and index.
-bool read(Operator& op, Device& device, const View& out, const void* self, Source source, Dimensions<3> dims) {
+bool read(Operator& op, Device& device, const View& out, const void* self, IndexTensor source, Dimensions<3>& dims) {
   static TemplateKernels kernels("indexing:read", {"T", "I"}, {"DIMS", "ROW", "UNIT"});
   if (info(out.dtype).bytes == 16) {
     Dimensions<3> pairs;
@@ -115,7 +110,7 @@ bool index(const Service& service, Device& device, const View& out, const View& 
   if (!service.has_compiler || !self.defined()) return false;
   PortableScope scope(service);
   const View& shape = indices[0];
-  Source source{shape.data, shape.dtype, self.sizes[first], self.sizes[first], self.strides[first]};
+  IndexTensor source{shape.data, shape.dtype, self.sizes[first], self.sizes[first], self.strides[first]};
   std::vector<int64_t> strides(shape.strides, shape.strides + shape.ndim);
   std::optional<Scratch> offsets;
   const int count = static_cast<int>(indices.size());
@@ -147,7 +142,7 @@ bool embedding(const Service& service, Device& device, const View& out, const Vi
   Dimensions<3> dims;
   dims.add(width, {1, 1, 0});
   dims.add(indices.numel(), {width, 0, 1});
-  const Source source{indices.data, indices.dtype, weight.sizes[0], 0, width};
+  const IndexTensor source{indices.data, indices.dtype, weight.sizes[0], 0, width};
   if (!read(service.op, device, out, weight.data, source, dims)) return false;
   return scope.done();
 }

@@ -1,8 +1,8 @@
 #include "padding.h"
 
 #include "../core/template_call.h"
+#include "../core/words.h"
 #include "spatial.h"
-#include "words.h"
 
 namespace hp::ops {
 namespace {

@@ -5,7 +5,10 @@
 
 namespace hp::ops {
 
-inline DType part_of(DType complex) { return complex == DType::kC64 ? DType::kF32 : DType::kF64; }
+// The type of a complex number's parts; else the type itself.
+inline DType part_of(DType dtype) {
+  return dtype == DType::kC64 ? DType::kF32 : dtype == DType::kC128 ? DType::kF64 : dtype;
+}
 
 // The real and imaginary parts of a complex view, as the last dimension; any other view as it is.
 struct Parts {

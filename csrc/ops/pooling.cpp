@@ -34,6 +34,22 @@ Geometry geometry_of(const View& in, const View& out, int rank, const PoolWindow
   return g;
 }
 
+Geometry geometry_of(const View& in, const View& out, int rank, const PoolWindows& windows, bool include_pad,
+                     int64_t divisor) {
+  Geometry g = geometry_of(in, out, rank, &windows);
+  g.include_pad = include_pad;
+  g.divisor = divisor;
+  return g;
+}
+
+// The vendor's kernel for averages, or for their gradient.
+bool call_average(const Service& service, Device& device, const View& to, const View& from, const PoolWindows& w,
+                  bool include_pad, int64_t divisor, int rank) {
+  return call_vendor(service, device,
+                     {output(to), input(from), attribute(w.kernel, rank), attribute(w.stride, rank),
+                      attribute(w.padding, rank), attribute(include_pad), attribute(divisor)});
+}
+
 int64_t size_of(const int64_t (&sizes)[3]) { return sizes[0] * sizes[1] * sizes[2]; }
 
 bool largest(const Service& service, Device& device, const View& out, const View& indices, const View& self,
@@ -139,25 +155,14 @@ bool max_unpool(const Service& service, Device& device, const View& out, const V
 
 bool avg_pool(const Service& service, Device& device, const View& out, const View& self, const PoolWindows& w,
               bool include_pad, int64_t divisor, int rank) {
-  if (call_vendor(service, device,
-                  {output(out), input(self), attribute(w.kernel, rank), attribute(w.stride, rank),
-                   attribute(w.padding, rank), attribute(include_pad), attribute(divisor)}))
-    return true;
-  Geometry g = geometry_of(self, out, rank, &w);
-  g.include_pad = include_pad;
-  g.divisor = divisor;
-  return average(service, device, out, self, g, kStrided);
+  if (call_average(service, device, out, self, w, include_pad, divisor, rank)) return true;
+  return average(service, device, out, self, geometry_of(self, out, rank, w, include_pad, divisor), kStrided);
 }
 
 bool avg_pool_backward(const Service& service, Device& device, const View& grad_input, const View& grad,
                        const PoolWindows& w, bool include_pad, int64_t divisor, int rank) {
-  if (call_vendor(service, device,
-                  {output(grad_input), input(grad), attribute(w.kernel, rank), attribute(w.stride, rank),
-                   attribute(w.padding, rank), attribute(include_pad), attribute(divisor)}))
-    return true;
-  Geometry g = geometry_of(grad_input, grad, rank, &w);
-  g.include_pad = include_pad;
-  g.divisor = divisor;
+  if (call_average(service, device, grad_input, grad, w, include_pad, divisor, rank)) return true;
+  const Geometry g = geometry_of(grad_input, grad, rank, w, include_pad, divisor);
   return average_backward(service, device, grad_input, grad, g, kStrided);
 }
 

@@ -3,30 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../core/dimensions.h"
+
 namespace hp::ops {
 namespace {
 
 // As in kernels/reduce.h.
 constexpr int64_t kColumns = 256;
 
-struct Dimension {
-  int64_t size, in, out;
-};
-
-// Fastest first, neighbours joined; the number of dimensions that are left.
-int coalesce(Dimension* dims, int count) {
-  std::stable_sort(dims, dims + count, [](const Dimension& a, const Dimension& b) { return a.in < b.in; });
-  int kept = 0;
-  for (int d = 0; d < count; ++d) {
-    Dimension* last = kept > 0 ? &dims[kept - 1] : nullptr;
-    if (last != nullptr && last->in * last->size == dims[d].in && last->out * last->size == dims[d].out) {
-      last->size *= dims[d].size;
-    } else {
-      dims[kept++] = dims[d];
-    }
-  }
-  return kept;
-}
+enum { kIn, kOut };
 
 int64_t strips(const ReduceGeometry& g) {
   return g.outputs / g.kept_size[0] * ((g.kept_size[0] + kColumns - 1) / kColumns);
@@ -46,49 +31,49 @@ int64_t choose_parts(const ReducePlan& plan) {
 
 bool plan_reduction(Device& device, const View& out, const View& self, uint64_t dims, bool keepdim, ReducePlan& plan) {
   if (self.ndim > 64) return false;
-  Dimension reduced[64], kept[64];
-  int num_reduced = 0, num_kept = 0, place = 0;
+  Dimensions<2> reduced, kept;
+  int place = out.ndim;
   ReduceGeometry& g = plan.geometry;
-  for (int d = 0; d < self.ndim; ++d) {
+  for (int d = self.ndim - 1; d >= 0; --d) {
     const int64_t size = self.sizes[d];
     if (dims >> d & 1) {
-      if (keepdim) ++place;
+      if (keepdim) --place;
       g.count *= size;
-      if (size > 1) reduced[num_reduced++] = {size, self.strides[d], 0};
+      reduced.add(size, {self.strides[d], 0});
     } else {
       g.outputs *= size;
-      if (size > 1) kept[num_kept++] = {size, self.strides[d], out.strides[place]};
-      ++place;
+      kept.add(size, {self.strides[d], out.strides[--place]});
     }
   }
   g.total = g.count;
   if (g.outputs == 0) return true;
-  if (g.count == 0) num_reduced = 0;
-  num_reduced = coalesce(reduced, num_reduced);
-  num_kept = coalesce(kept, num_kept);
-  if (num_reduced > kMaxDimensions || num_kept > kMaxDimensions) return false;
-  if (num_reduced == 0) reduced[num_reduced++] = {1, 1, 0};
-  for (int d = 0; d < num_reduced; ++d) {
+  if (g.count == 0) reduced.clear();
+  reduced.sort(kIn);
+  reduced.finish(1);
+  kept.sort(kIn);
+  if (reduced.count() > kMaxDimensions || kept.count() > kMaxDimensions) return false;
+  for (int d = 0; d < reduced.count(); ++d) {
     g.reduced_size[d] = reduced[d].size;
-    g.reduced_stride[d] = reduced[d].in;
+    g.reduced_stride[d] = reduced[d].stride[kIn];
   }
-  for (int d = 0; d < num_kept; ++d) {
+  for (int d = 0; d < kept.count(); ++d) {
     g.kept_size[d] = kept[d].size;
-    g.kept_stride[d] = kept[d].in;
-    g.out_stride[d] = kept[d].out;
+    g.kept_stride[d] = kept[d].stride[kIn];
+    g.out_stride[d] = kept[d].stride[kOut];
   }
-  g.reduced_dims = num_reduced;
-  g.kept_dims = num_kept;
-  if (num_kept > 0) {
-    const bool outputs_side_by_side = g.count <= 1 || kept[0].in < reduced[0].in;
+  g.reduced_dims = reduced.count();
+  g.kept_dims = kept.count();
+  if (kept.count() > 0) {
+    const int64_t side_by_side = kept[0].size;
+    const bool outputs_side_by_side = g.count <= 1 || kept[0].stride[kIn] < reduced[0].stride[kIn];
     // A few elements side by side fill no vector: there the other way is better, even with strides.
     if (device.plugin.compiler.group_size == 1) {
-      plan.columns = outputs_side_by_side ? kept[0].size >= 16 || g.count < 64 : g.count < 48 && kept[0].size >= 32;
+      plan.columns = outputs_side_by_side ? side_by_side >= 16 || g.count < 64 : g.count < 48 && side_by_side >= 32;
     } else {
       plan.columns = outputs_side_by_side && g.outputs >= kColumns;
     }
   }
-  plan.inner = (plan.columns ? kept[0].in : reduced[0].in) == 1;
+  plan.inner = (plan.columns ? kept : reduced)[0].stride[kIn] == 1;
   g.parts = choose_parts(plan);
   g.part = (g.count + g.parts - 1) / g.parts;
   // Rounding up may leave the last parts empty.

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "../core/template_call.h"
+#include "../core/words.h"
 #include "spatial.h"
 #include "sums.h"
-#include "words.h"
 
 namespace hp::ops {
 namespace {

@@ -2,21 +2,17 @@
 
 #include <optional>
 
+#include "../core/dimensions.h"
 #include "../core/template_call.h"
-#include "geometry.h"
+#include "../core/words.h"
+#include "index_tensor.h"
 #include "indexing.h"
+#include "parts.h"
 
 namespace hp::ops {
 namespace {
 
 enum { kSelf, kValues, kIndex };  // operands of a write
-
-// One index tensor, and what its indices stand for.
-struct Target {
-  const void* index;
-  DType dtype;
-  int64_t limit, wrap, step;
-};
 
 struct Shares {
   int64_t rows, columns, columns_per_group, column_groups, places_per_group, limit, wrap, step;
@@ -25,7 +21,8 @@ struct Shares {
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How columns and places are shared out. Results do not depend on it: each place has one owner in any case.
-Shares share(const Device& device, const Target& target, int64_t rows, int64_t columns, int64_t extent, bool fixed) {
+Shares share(const Device& device, const IndexTensor& target, int64_t rows, int64_t columns, int64_t extent,
+             bool fixed) {
   Shares shares{rows, columns, columns, 1, extent, target.limit, target.wrap, target.step};
   const int64_t group_size = device.plugin.compiler.group_size;
   const int64_t wanted = std::min<int64_t>(divide_up(rows * columns, 8192), group_size == 1 ? 32 : 1024);
@@ -47,22 +44,22 @@ Shares share(const Device& device, const Target& target, int64_t rows, int64_t c
 
 // `rows` in order, `columns` in any. Strides are those of self, where the index decides in all of `rows`, of values and
 // of index. `extent`: the indices are below it, for offsets as well.
-bool write_by_index(Operator& op, Device& device, DType dtype, void* self, const void* values, Target target,
-                    Dimensions<3> rows, Dimensions<3> columns, int64_t extent, Write write) {
+bool write_by_index(Operator& op, Device& device, DType dtype, void* self, const void* values, IndexTensor target,
+                    Dimensions<3>& rows, Dimensions<3>& columns, int64_t extent, Write write) {
   static TemplateKernels by_rows("scatter:rows", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "FIXED", "UNIT"});
   static TemplateKernels by_lines("scatter:lines", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "UNIT"});
   const bool moves = write == Write::kSet;
   if (moves ? info(dtype).bytes == 16 : is_complex(dtype)) {
     if (!moves && write != Write::kAdd) return false;
     Dimensions<3> whole = columns;
-    columns = {};
+    columns.clear();
     columns.add(2, {1, 1, 0});
     for (int d = 0; d < whole.count(); ++d) {
       const auto& stride = whole[d].stride;
       columns.add(whole[d].size, {2 * stride[kSelf], 2 * stride[kValues], stride[kIndex]});
     }
     whole = rows;
-    rows = {};
+    rows.clear();
     for (int d = 0; d < whole.count(); ++d) {
       rows.add(whole[d].size, {0, 2 * whole[d].stride[kValues], whole[d].stride[kIndex]});
     }
@@ -112,7 +109,7 @@ bool scatter(const Service& service, Device& device, const View& out, const View
     if (d != dim) columns.add(index.sizes[d], {stride_of(out, d), stride_of(src, d), index.strides[d]});
   }
   const int64_t limit = size_of(out, dim);
-  const Target target{index.data, index.dtype, limit, 0, stride_of(out, dim)};
+  const IndexTensor target{index.data, index.dtype, limit, 0, stride_of(out, dim)};
   if (!write_by_index(service.op, device, out.dtype, out.data, src.data, target, rows, columns, limit, write))
     return false;
   return scope.done();
@@ -131,7 +128,7 @@ bool index_write(const Service& service, Device& device, const View& out, const 
     if (d != dim) columns.add(out.sizes[d], {out.strides[d], stride_of(src, d), 0});
   }
   const int64_t limit = size_of(out, dim);
-  const Target target{index.data, index.dtype, limit, negative ? limit : 0, stride_of(out, dim)};
+  const IndexTensor target{index.data, index.dtype, limit, negative ? limit : 0, stride_of(out, dim)};
   if (!write_by_index(service.op, device, out.dtype, out.data, src.data, target, rows, columns, limit, write))
     return false;
   return scope.done();
@@ -148,7 +145,7 @@ bool index_put(const Service& service, Device& device, const View& out, const Vi
   PortableScope scope(service);
   const View& shape = indices[0];
   int64_t extent = out.sizes[first];
-  Target target{shape.data, shape.dtype, extent, extent, out.strides[first]};
+  IndexTensor target{shape.data, shape.dtype, extent, extent, out.strides[first]};
   std::vector<int64_t> strides(shape.strides, shape.strides + shape.ndim);
   std::optional<Scratch> offsets;
   const int count = static_cast<int>(indices.size()), before = static_cast<int>(first);
@@ -182,7 +179,7 @@ bool embedding_dense_backward(const Service& service, Device& device, const View
   Dimensions<3> rows, columns;
   rows.add(indices.numel(), {0, width, 1});
   columns.add(width, {1, 1, 0});
-  const Target target{indices.data, indices.dtype, limit, 0, width};
+  const IndexTensor target{indices.data, indices.dtype, limit, 0, width};
   if (!write_by_index(service.op, device, out.dtype, out.data, grad.data, target, rows, columns, limit, Write::kAdd))
     return false;
   return scope.done();

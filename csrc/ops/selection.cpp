@@ -1,12 +1,13 @@
 #include "selection.h"
 
+#include "../core/dimensions.h"
 #include "../core/template_call.h"
-#include "geometry.h"
+#include "../core/words.h"
+#include "parts.h"
 
 namespace hp::ops {
 namespace {
 
-int words_of(DType dtype) { return info(dtype).bytes == 16 ? 2 : 1; }
 int parts_of(DType dtype) { return is_complex(dtype) ? 2 : 1; }
 
 }  // namespace

@@ -2,8 +2,9 @@
 
 #include <vector>
 
+#include "../core/copy_views.h"
 #include "../core/template_call.h"
-#include "words.h"
+#include "../core/words.h"
 
 namespace hp::ops {
 namespace {

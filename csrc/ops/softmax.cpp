@@ -23,6 +23,17 @@ Geometry around(const View& view, int64_t dim) {
 
 int64_t blocks_of(const Geometry& g) { return (g.inner + kColumns - 1) / kColumns; }
 
+// A kernel for rows, or for columns where there is an inner dimension; `call` has the tensors.
+void launch(TemplateCall& call, Operator& op, const Geometry& g) {
+  if (g.inner == 1) {
+    const int64_t per_group = call.rows_per_group(g.n);
+    call.integer(g.outer).integer(g.n).integer(per_group);
+    call.launch(op, (g.outer + per_group - 1) / per_group);
+  } else {
+    call.integer(g.n).integer(g.inner).integer(blocks_of(g)).launch(op, g.outer * blocks_of(g));
+  }
+}
+
 }  // namespace
 
 bool softmax(const Service& service, Device& device, const View& out, const View& self, int64_t dim, bool logarithm) {
@@ -33,14 +44,7 @@ bool softmax(const Service& service, Device& device, const View& out, const View
   const Geometry g = around(self, dim);
   TemplateCall call(g.inner == 1 ? rows : columns, device, {self.dtype, out.dtype}, {logarithm});
   if (!call.available()) return false;
-  call.arg(out).arg(self);
-  if (g.inner == 1) {
-    const int64_t per_group = call.rows_per_group(g.n);
-    call.integer(g.outer).integer(g.n).integer(per_group);
-    call.launch(service.op, (g.outer + per_group - 1) / per_group);
-  } else {
-    call.integer(g.n).integer(g.inner).integer(blocks_of(g)).launch(service.op, g.outer * blocks_of(g));
-  }
+  launch(call.arg(out).arg(self), service.op, g);
   return scope.done();
 }
 
@@ -54,14 +58,7 @@ bool softmax_backward(const Service& service, Device& device, const View& out, c
   const Geometry g = around(grad, dim);
   TemplateCall call(g.inner == 1 ? rows : columns, device, {grad.dtype, out.dtype}, {logarithm});
   if (!call.available()) return false;
-  call.arg(out).arg(grad).arg(output);
-  if (g.inner == 1) {
-    const int64_t per_group = call.rows_per_group(g.n);
-    call.integer(g.outer).integer(g.n).integer(per_group);
-    call.launch(service.op, (g.outer + per_group - 1) / per_group);
-  } else {
-    call.integer(g.n).integer(g.inner).integer(blocks_of(g)).launch(service.op, g.outer * blocks_of(g));
-  }
+  launch(call.arg(out).arg(grad).arg(output), service.op, g);
   return scope.done();
 }
 

@@ -233,9 +233,6 @@ at::Scalar local_scalar_dense(const Tensor& self) {
   return value.item();
 }
 
-// torch's own calls the CPU's kernel directly, whatever the device.
-Tensor& conj_physical_(Tensor& self) { return self.is_complex() ? at::conj_physical_out(self, self) : self; }
-
 }  // namespace
 
 size_t span_bytes(const Tensor& tensor) {
@@ -296,8 +293,8 @@ void copy_tensor(const Tensor& dst, const Tensor& src_given, bool non_blocking) 
   }
 }
 
+// Not in the tables: what torch itself copies by, whatever the operator.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("conj_physical_", TORCH_FN(conj_physical_));
   m.impl("copy_", TORCH_FN(copy_));
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));

@@ -27,10 +27,7 @@ using c10::IValue;
 // Arguments that an operator writes although its schema does not say so.
 const std::vector<int>* hidden_writes(const std::string& name) {
   static const std::unordered_map<std::string, std::vector<int>> table = {
-      {"aten::native_batch_norm", {3, 4}},
-      {"aten::native_batch_norm.out", {3, 4}},
-      {"aten::batch_norm_update_stats", {1, 2}},
-      {"aten::batch_norm_update_stats.out", {1, 2}},
+#include "generated/hidden_writes.inc"
   };
   auto found = table.find(name);
   return found == table.end() ? nullptr : &found->second;

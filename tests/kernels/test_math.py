@@ -430,6 +430,7 @@ def test_hot_float_functions_vectorise(tmp_path: Path) -> None:
         assert ratio > least, f"{name} is only {ratio:.1f} times as fast as a loop over libm's"
 
 
+@pytest.mark.slow
 def test_cuda_dialect_compiles(tmp_path: Path) -> None:
     """Every function, called in a kernel, down to PTX."""
     if shutil.which("nvcc") is None:

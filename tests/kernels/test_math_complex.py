@@ -201,6 +201,7 @@ def test_compiles_without_doubles(tmp_path: Path) -> None:
     subprocess.run(["cc", *flags, "-fsyntax-only", "single.c"], cwd=tmp_path, check=True)
 
 
+@pytest.mark.slow
 def test_cuda_dialect_compiles(tmp_path: Path) -> None:
     """Every function, called in a kernel, down to PTX."""
     if shutil.which("nvcc") is None:

@@ -228,91 +228,58 @@ def mobilenet() -> nn.Module:
     return steady(model, rf"\.layer\.({'|'.join(residual)})\.reduce_1x1\.normalization$")
 
 
-def vit() -> nn.Module:
-    return transformers.ViTForImageClassification(
-        transformers.ViTConfig(
-            hidden_size=64,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            intermediate_size=128,
-            image_size=32,
-            patch_size=8,
-            num_labels=CLASSES,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
-    )
+def make(model: Callable[..., nn.Module], config: Callable[..., Any], **options: Any) -> nn.Module:
+    return model(config(**options))
 
 
-def convnext() -> nn.Module:
-    return transformers.ConvNextForImageClassification(
-        transformers.ConvNextConfig(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 2, 1], num_labels=CLASSES)
-    )
+#: What the transformers among them have in common, by the names that most give it.
+BODY: dict[str, Any] = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+WORDS: dict[str, Any] = {"vocab_size": VOCABULARY, "num_hidden_layers": 2, "max_position_embeddings": 64}
+CLASSIFIER: dict[str, Any] = {
+    "num_labels": CLASSES,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+ENDLESS: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": None}
 
-
-def gpt2() -> nn.Module:
-    return transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(
-            vocab_size=VOCABULARY,
-            n_positions=64,
-            n_embd=64,
-            n_layer=2,
-            n_head=4,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            bos_token_id=0,
-            eos_token_id=None,
-        )
-    )
-
-
-def llama() -> nn.Module:
-    return transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=64,
-            bos_token_id=0,
-            eos_token_id=None,
-        )
-    )
-
-
-def bert() -> nn.Module:
-    return transformers.BertForSequenceClassification(
-        transformers.BertConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            intermediate_size=128,
-            max_position_embeddings=64,
-            num_labels=CLASSES,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-            problem_type="single_label_classification",
-        )
-    )
-
-
-def t5() -> nn.Module:
-    return transformers.T5ForConditionalGeneration(
-        transformers.T5Config(
-            vocab_size=VOCABULARY,
-            d_model=64,
-            d_kv=16,
-            d_ff=128,
-            num_layers=2,
-            num_heads=4,
-            dropout_rate=0.0,
-            decoder_start_token_id=0,
-        )
-    )
+vit = partial(
+    make,
+    transformers.ViTForImageClassification,
+    transformers.ViTConfig,
+    **{**BODY, **CLASSIFIER, "num_hidden_layers": 3, "image_size": 32, "patch_size": 8},
+)
+convnext = partial(
+    make,
+    transformers.ConvNextForImageClassification,
+    transformers.ConvNextConfig,
+    **{"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 2, 1], "num_labels": CLASSES},
+)
+gpt2 = partial(
+    make,
+    transformers.GPT2LMHeadModel,
+    transformers.GPT2Config,
+    **{"vocab_size": VOCABULARY, "n_positions": 64, "n_embd": 64, "n_layer": 2, "n_head": 4, **ENDLESS},
+    **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
+)
+llama = partial(
+    make,
+    transformers.LlamaForCausalLM,
+    transformers.LlamaConfig,
+    **{**BODY, **WORDS, **ENDLESS, "num_key_value_heads": 2},
+)
+bert = partial(
+    make,
+    transformers.BertForSequenceClassification,
+    transformers.BertConfig,
+    **{**BODY, **WORDS, **CLASSIFIER, "problem_type": "single_label_classification"},
+)
+t5 = partial(
+    make,
+    transformers.T5ForConditionalGeneration,
+    transformers.T5Config,
+    **{"vocab_size": VOCABULARY, "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4},
+    **{"dropout_rate": 0.0, "decoder_start_token_id": 0},
+)
 
 
 # ---- Losses
@@ -361,7 +328,7 @@ CASES = {
         case("bert", bert, padded_text, own, "adam-foreach"),
         case("t5", t5, pairs_of_text, own, "adamw-foreach"),
         case("lstm", partial(Recurrent, nn.LSTM), padded_text, classified, "adam-plain"),
-        case("gru", partial(Recurrent, nn.GRU), padded_text, classified, "nesterov-fused", quick=True),
+        case("gru", partial(Recurrent, nn.GRU), padded_text, classified, "nesterov-fused"),
         case("unet", partial(UNet, CLASSES), segments, classified, "adamw-foreach"),
         case("diffusion", Diffusion, noisy_images, denoised, "amsgrad-foreach"),
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -12,102 +15,178 @@ import hardpoint
 from hardpoint import ops
 
 LOW = (torch.bfloat16, torch.float16)
-SAMPLES = 12
+FULL = (torch.float32, torch.float64)
+FLOATS = (*FULL, *LOW)
+DTYPES = (*FLOATS, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+#: Low precision is computed in float32 and rounded once, which is what a device is expected to do.
+LOW_IN_SINGLE = dict.fromkeys(LOW, torch.float32)
+#: Where the CPU's own float32 is not accurate enough to judge by.
+SINGLE_IN_DOUBLE = {**LOW_IN_SINGLE, torch.float32: torch.float64}
+#: So judged, in every floating-point dtype, with gradients in low precision, too.
+IN_DOUBLE: dict[str, Any] = {"dtypes": FLOATS, "reference": SINGLE_IN_DOUBLE, "gradients": FLOATS}
+
+#: The families that read and write by index serve each other's operators.
+INDEX = ("indexing", "scatter", "selection", "embedding_bag")
+
+
+def label(entry: Any) -> str:
+    """An entry's name, with that of its variant."""
+    return f"{entry.name}.{entry.variant_test_name}" if entry.variant_test_name else str(entry.name)
 
 
 def entries(*names: str) -> list[Any]:
-    """OpInfo entries by name, with all variants of each, as parameters of a test."""
-    found = []
-    for entry in op_db:
-        name = entry.name + ("." + entry.variant_test_name if entry.variant_test_name else "")
-        if entry.name in names or name in names:
-            found.append(pytest.param(entry, id=name))
-    missing = set(names) - {p.values[0].name for p in found} - {p.id for p in found}
+    """OpInfo entries by name, with all variants of each, as parameters of a test; or by name and variant."""
+    found = [e for e in op_db if (e.name in names or label(e) in names) and "cudnn" not in e.variant_test_name]
+    missing = set(names) - {e.name for e in found} - {label(e) for e in found}
     assert not missing, f"this torch has no sample inputs for {missing}"
-    return found
+    return [pytest.param(e, id=label(e)) for e in found]
 
 
-def overloads(family: str) -> set[str]:
-    """What ATen calls the operators of a family, without the names of overloads."""
-    return {name.split(".")[0] for op in ops.family_ops(family) for name in op.aten}
+def _base(overload: str) -> str:
+    return overload.split(".")[0].rstrip("_")
 
 
-def on_cpu(family: str) -> list[str]:
-    """Operators of the family that the CPU served since counters started."""
-    bases = overloads(family)
-    return [n for n, tiers in hardpoint.counters().items() if "cpu" in tiers and n[6:].split(".")[0] in bases]
+def on_cpu(*families: str) -> list[str]:
+    """Operators of these families, in any form, that the CPU served since the counters were reset."""
+    mine = {f"aten::{_base(overload)}" for family in families for op in ops.family_ops(family) for overload in op.aten}
+    return [name for name, tiers in hardpoint.counters().items() if "cpu" in tiers and _base(name) in mine]
 
 
 def move(value: Any, target: Any) -> Any:
-    """Arguments with every tensor sent to a device, or to a dtype where it is a floating-point one."""
+    """Arguments with every tensor sent to a device, or to a dtype where it is a floating-point or complex one."""
     if isinstance(value, torch.Tensor):
-        if isinstance(target, torch.dtype) and not value.is_floating_point():
-            return value
+        if isinstance(target, torch.dtype):
+            if not value.is_floating_point() and not value.is_complex():
+                return value
+            target = target.to_complex() if value.is_complex() else target.to_real()
         return value.detach().to(target).requires_grad_(value.requires_grad)
     if isinstance(value, (list, tuple)):
         return type(value)(move(v, target) for v in value)
     if isinstance(value, dict):
-        return {k: "sim" if k == "device" and target == "sim" else move(v, target) for k, v in value.items()}
-    return value
+        return {k: move(v, target) for k, v in value.items()}
+    if isinstance(target, torch.dtype):
+        return target if value in LOW else value
+    return target if isinstance(value, (torch.device, str)) and str(value) == "cpu" else value
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
-    """All tensors in a result."""
+    """All tensors and numbers in a result."""
     if isinstance(value, torch.Tensor):
         return [value]
-    return [t for v in value for t in tensors(v)] if isinstance(value, (list, tuple)) else []
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in tensors(v)]
+    return [torch.tensor(value)] if isinstance(value, (bool, int, float, complex)) else []
 
 
-def close(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, single: float = 0) -> None:
-    # The reference of a low precision is computed in float32; what we return is rounded to the low one.
-    options = {"rtol": 2e-2, "atol": 2e-2} if dtype in LOW else {}
-    if single and dtype is torch.float32:
-        options = {"rtol": single, "atol": single}
-    torch.testing.assert_close(actual.cpu(), expected.detach().to(actual.dtype), equal_nan=True, **options)
-
-
-def check(
-    entry: Any, family: str, dtypes: tuple[torch.dtype, ...], cpu: tuple[torch.dtype, ...] = (), single: float = 0
+def close(
+    actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, low: float = 2e-2, **options: float
 ) -> None:
-    """Results, and gradients where the dtype is float32 or float64; nothing of the family may go to the CPU.
+    """Equal within torch's tolerance, or the given one; within ``low`` where either side was rounded to a low dtype."""
+    if dtype in LOW:
+        options = {"rtol": low, "atol": low}
+    torch.testing.assert_close(actual.detach().cpu(), expected.detach().to(actual.dtype), equal_nan=True, **options)
 
-    ``cpu`` lists dtypes for which that is allowed; ``single`` is a tolerance for float32 other than torch's own.
+
+@dataclass
+class Run:
+    """A sample that ran on both."""
+
+    dtype: torch.dtype
+    sample: Any
+    given: tuple[Any, list[Any], dict[str, Any]]
+    ours: tuple[Any, list[Any], dict[str, Any]]
+    expected: list[torch.Tensor]
+    actual: list[torch.Tensor]
+
+    def results(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Ours and the CPU's, side by side."""
+        return zip(self.actual, self.expected, strict=True)
+
+    def gradients(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Ours and the CPU's, of all arguments that have one."""
+        leaves, twins = ([t for t in tensors(list(_values(g))) if t.requires_grad] for g in (self.given, self.ours))
+        pairs = [(a, b) for a, b in self.results() if b.requires_grad]
+        if not leaves or not pairs:
+            return
+        seeds = [torch.randn_like(b) for _, b in pairs]
+        right = torch.autograd.grad([b for _, b in pairs], leaves, seeds, allow_unused=True)
+        seeds = [s.to("sim", a.dtype) for s, (a, _) in zip(seeds, pairs, strict=True)]
+        got = torch.autograd.grad([a for a, _ in pairs], twins, seeds, allow_unused=True)
+        for a, b in zip(got, right, strict=True):
+            assert (a is None) == (b is None)
+            if b is not None:
+                yield a, b
+
+
+def _values(parts: tuple[Any, list[Any], dict[str, Any]]) -> tuple[Any, ...]:
+    return parts[0], parts[1], list(parts[2].values())
+
+
+def runs(
+    entry: Any,
+    dtypes: tuple[torch.dtype, ...] = DTYPES,
+    limit: int = 12,
+    reference: Mapping[torch.dtype, torch.dtype] = LOW_IN_SINGLE,
+    gradients: tuple[torch.dtype, ...] = FULL,
+    skip: str = "",
+) -> Iterator[Run]:
+    """The entry's samples; counters hold what ran on the device since the sample began.
+
+    ``reference`` tells in what dtype the CPU computes, ``gradients`` for which dtypes arguments want one; samples with
+    a value for the argument ``skip`` are left out.
     """
     ran = 0
     for dtype in dtypes:
         if dtype not in entry.supported_dtypes("cpu"):
             continue
-        grad = dtype in (torch.float32, torch.float64) and entry.supports_autograd
-        for sample in list(entry.sample_inputs("cpu", dtype, requires_grad=grad))[:SAMPLES]:
-            exact = torch.float32 if dtype in LOW else dtype
-            given = [move(part, exact) for part in (sample.input, sample.args, sample.kwargs)]
+        grad = dtype in gradients and entry.supports_autograd
+        for sample in islice(entry.sample_inputs("cpu", dtype, requires_grad=grad), limit):
+            if sample.kwargs.get(skip):
+                continue
+            parts = (sample.input, sample.args, sample.kwargs)
+            given, ours = move(parts, reference.get(dtype, "cpu")), move(parts, "sim")
             try:
-                expected = entry(given[0], *given[1], **given[2])
-            except (RuntimeError, TypeError):
+                expected = tensors(entry(given[0], *given[1], **given[2]))
+            except (RuntimeError, TypeError, ValueError, IndexError):
                 continue  # samples of mistakes
             hardpoint.reset_counters()
-            ours = [move(part, "sim") for part in (sample.input, sample.args, sample.kwargs)]
-            actual = entry(ours[0], *ours[1], **ours[2])
-            assert len(tensors(actual)) == len(tensors(expected))
-            for a, b in zip(tensors(actual), tensors(expected), strict=True):
-                close(a, b, dtype, single)
-            if grad:
-                _gradients(given, ours, expected, actual, dtype, single)
-            assert dtype in cpu or not on_cpu(family), f"{dtype}: {on_cpu(family)} served by the CPU"
+            yield Run(dtype, sample, given, ours, expected, tensors(entry(ours[0], *ours[1], **ours[2])))
             ran += 1
-    assert ran > 0
+    assert ran > 0, f"no sample of {label(entry)} ran"
 
 
-def _gradients(given: Any, ours: Any, expected: Any, actual: Any, dtype: torch.dtype, single: float) -> None:
-    leaves = [t for t in tensors([given[0], list(given[1])]) if t.requires_grad]
-    twins = [t for t in tensors([ours[0], list(ours[1])]) if t.requires_grad]
-    pairs = [(a, b) for a, b in zip(tensors(actual), tensors(expected), strict=True) if b.requires_grad]
-    if not leaves or not pairs:
-        return
-    seeds = [torch.randn_like(b) for _, b in pairs]
-    right = torch.autograd.grad([b for _, b in pairs], leaves, seeds, allow_unused=True)
-    got = torch.autograd.grad([a for a, _ in pairs], twins, [s.to("sim") for s in seeds], allow_unused=True)
-    for a, b in zip(got, right, strict=True):
-        assert (a is None) == (b is None)
-        if b is not None:
-            close(a, b, dtype, single)
+def compare(
+    entry: Any,
+    *families: str,
+    places: int | None = None,
+    cpu: tuple[torch.dtype, ...] = (),
+    low: float = 2e-2,
+    single: float = 0,
+    **how: Any,
+) -> None:
+    """Results and gradients of the samples that ``runs`` gives; nothing of the families may go to the CPU.
+
+    ``places``: this result tells where elements were found, and of equal ones either may be told. Random floats of full
+    precision are not equal. ``cpu`` lists dtypes of which something goes to the CPU; ``low`` and ``single`` are
+    tolerances, for low precision and for float32.
+    """
+    ran, fell = set(), set()
+    for run in runs(entry, **how):
+        options = {"rtol": single, "atol": single} if single and run.dtype is torch.float32 else {}
+        for number, (actual, expected) in enumerate(run.results()):
+            if number == places and run.dtype not in FULL:
+                assert actual.dtype == expected.dtype == torch.int64
+                assert actual.shape == expected.shape
+            else:
+                close(actual, expected, run.dtype, low, **options)
+        if run.dtype in how.get("gradients", FULL):
+            for actual, expected in run.gradients():
+                # Formed from results that were rounded before.
+                close(actual, expected, run.dtype, 4 * low, **options)
+        assert run.dtype in cpu or not on_cpu(*families), f"{run.dtype}: {on_cpu(*families)} served by the CPU"
+        ran.add(run.dtype)
+        if on_cpu(*families):
+            fell.add(run.dtype)
+    stale = ran.intersection(cpu) - fell
+    assert not stale, f"the CPU serves nothing of {label(entry)} in {stale} any more"

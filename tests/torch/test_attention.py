@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import samples
 import torch
 import torch.nn.functional as F
+from opinfo import FLOATS, IN_DOUBLE, compare, entries, on_cpu
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import hardpoint
@@ -16,11 +16,11 @@ FUSED = "aten::_scaled_dot_product_fused_attention_overrideable"
 
 
 @pytest.mark.slow
-def test_samples() -> None:
-    (entry,) = samples.entries("nn.functional.scaled_dot_product_attention")
+@pytest.mark.parametrize("entry", entries("nn.functional.scaled_dot_product_attention"))
+def test_samples(entry: Any) -> None:
     # Samples are up to 9, so scores up to hundreds: a float32 score is off by 1e-5, and so is what is taken from it.
     # In low precision the gradient is formed from the rounded result, as every such attention does.
-    samples.compare(entry, ["attention"], limit=40, skip="dropout_p", low=5e-2, rtol=1e-4, atol=1e-4)
+    compare(entry, "attention", limit=40, skip="dropout_p", low=5e-2, single=1e-4, **IN_DOUBLE)
 
 
 def check(q: Any, k: Any, v: Any, mask: Any = None, fused: bool = True, **options: Any) -> None:
@@ -42,7 +42,7 @@ def check(q: Any, k: Any, v: Any, mask: Any = None, fused: bool = True, **option
     b = torch.autograd.grad(expected, right, seed.double())
     for mine, wanted in zip(a, b, strict=True):
         torch.testing.assert_close(mine.cpu(), wanted.to(dtype), rtol=4 * close[0], atol=4 * close[1])
-    assert not samples.on_the_cpu(["attention"])
+    assert not on_cpu("attention")
 
 
 def inputs(dtype: torch.dtype, batch: int, heads: int, key_heads: int, queries: int, keys: int, dim: int, values: int):
@@ -57,7 +57,7 @@ SHAPES = [(1, 1, 1, 1, 1, 1, 1), (2, 3, 3, 5, 7, 8, 8), (1, 2, 2, 200, 130, 64, 
 WIDE = [(1, 2, 1, 17, 300, 256, 16), (1, 1, 1, 64, 64, 80, 256)]
 
 
-@pytest.mark.parametrize("dtype", samples.FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("shape", [*SHAPES, *WIDE], ids=str)
 def test_shapes(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     q, k, v = inputs(dtype, *shape)

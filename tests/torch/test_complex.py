@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from layouts import VIEWS
 
 import hardpoint
 
@@ -74,15 +75,7 @@ BINARY = {
     "with real": lambda a, b: a * b.real + b.imag,
     "with ints": lambda a, b: a * torch.ones_like(b, dtype=torch.int64) - 3,
 }
-SHAPES = {
-    "contiguous": lambda t: t,
-    "transposed": lambda t: t.transpose(0, 1),
-    "step": lambda t: t[:, ::2],
-    "expanded": lambda t: t[:1].expand(6, *t.shape[1:]),
-    "0-dim": lambda t: t[0, 0, 0],
-    "empty": lambda t: t[:0],
-    "conjugate": lambda t: t.conj(),
-}
+SHAPES = {**VIEWS, "conjugate": lambda t: t.conj()}
 
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from opinfo import check, entries, on_cpu
+from opinfo import compare, entries, on_cpu
 
 import hardpoint
 
@@ -33,16 +33,20 @@ ENTRIES = entries(
 )
 
 
+COMPLEX = (torch.complex64, torch.complex128)
+ON_THE_CPU = {
+    "linspace": (*COMPLEX, torch.bool),
+    "logspace": (*COMPLEX, torch.bool),
+    "eye": COMPLEX,
+    "complex": (torch.float16,),
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_against_the_cpu(entry: Any) -> None:
-    # Sequences and unit matrices of complex numbers have no kernel yet, nor have complex numbers of half precision.
-    cpu: tuple[torch.dtype, ...] = ()
-    if entry.name in ("linspace", "logspace", "eye"):
-        cpu = (torch.complex64, torch.complex128, torch.bool)
-    elif entry.name == "complex":
-        cpu = (torch.float16,)
-    check(entry, "creation", DTYPES, cpu=cpu)
+    # Sequences and unit matrices of complex numbers have no kernel, nor have complex numbers of half precision.
+    compare(entry, "creation", dtypes=DTYPES, cpu=ON_THE_CPU.get(entry.name, ()))
 
 
 @pytest.fixture

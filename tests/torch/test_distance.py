@@ -7,26 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from op_samples import check_backward, check_forward, entries, label, overloads
+from opinfo import compare, entries, on_cpu
 
 import hardpoint
 
-ENTRIES = [pytest.param(e, id=label(e)) for e in entries("cdist", "nn.functional.pdist")]
 NORMS = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("entry", entries("cdist", "nn.functional.pdist"))
 def test_samples_against_the_cpu(entry: Any) -> None:
-    check_forward(entry, overloads("distance"))
-
-
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_gradients_against_the_cpu(entry: Any) -> None:
-    check_backward(entry)
-
-
-def served_by_the_cpu() -> list[str]:
-    return [name for name, tiers in hardpoint.counters().items() if "cpu" in tiers and name in overloads("distance")]
+    compare(entry, "distance", limit=8)
 
 
 @pytest.mark.parametrize("p", NORMS)
@@ -47,7 +37,7 @@ def test_every_pair(p: float, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -
     low = torch.cdist(device[0].detach().float(), device[1].detach().float(), p)
     # Powers of differences near 0 and their sums in float32.
     torch.testing.assert_close(low.cpu(), expected.detach().float(), rtol=2e-4 if p == 0.5 else 1e-5, atol=1e-5)
-    assert not served_by_the_cpu()
+    assert not on_cpu("distance")
 
 
 @pytest.mark.parametrize("p", NORMS)
@@ -61,7 +51,7 @@ def test_pairs_of_one_matrix(p: float, shape: tuple[int, int]) -> None:
     seed = torch.randn_like(expected)
     right, ours = torch.autograd.grad(expected, given, seed), torch.autograd.grad(actual, device, seed.to("sim"))
     torch.testing.assert_close(ours[0].cpu(), right[0])
-    assert not served_by_the_cpu()
+    assert not on_cpu("distance")
 
 
 def test_nothing_to_measure() -> None:

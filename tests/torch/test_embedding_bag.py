@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from index_tiers import served_by_cpu
+from opinfo import INDEX, on_cpu
 
 import hardpoint
 
@@ -34,7 +34,7 @@ def test_bags(mode: str, padding: int | None, width: int, index: torch.dtype) ->
                 include_last_offset=last,
             )
             (out * out).sum().backward()
-            assert not served_by_cpu()
+            assert not on_cpu(*INDEX)
             results.append(out)
         results += [w.grad] + ([] if s is None else [s.grad])
     half = len(results) // 2
@@ -62,5 +62,5 @@ def test_rows_are_shortened(norm: float) -> None:
     torch.embedding_renorm_(expected, indices, 1.5, norm)
     hardpoint.reset_counters()
     torch.embedding_renorm_(actual, indices.to("sim"), 1.5, norm)
-    assert not served_by_cpu()
+    assert not on_cpu(*INDEX)
     torch.testing.assert_close(actual.cpu(), expected)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_samples import DTYPES, entries, label, move, overloads
+from opinfo import DTYPES, compare, entries, move, on_cpu
 
 import hardpoint
 
@@ -15,30 +15,9 @@ FAMILIES = ("histogram", "unique", "hash", "selection")
 NAMES = ("histogram", "histogramdd", "histc", "unique", "unique_consecutive", "hash_tensor")
 
 
-def on_the_cpu() -> list[str]:
-    served = set().union(*map(overloads, FAMILIES))
-    return [name for name, tiers in hardpoint.counters().items() if "cpu" in tiers and name in served]
-
-
-@pytest.mark.parametrize("entry", [pytest.param(e, id=label(e)) for e in entries(*NAMES)])
+@pytest.mark.parametrize("entry", entries(*NAMES))
 def test_samples_against_the_cpu(entry: Any) -> None:
-    ran = 0
-    for dtype in (torch.float32, torch.float64, torch.int64, torch.uint8):
-        if dtype not in entry.supported_dtypes("cpu"):
-            continue
-        for sample in list(entry.sample_inputs("cpu", dtype))[:6]:
-            expected = _flat(entry(sample.input, *sample.args, **sample.kwargs))
-            hardpoint.reset_counters()
-            actual = _flat(entry(move(sample.input, "sim"), *move(sample.args, "sim"), **move(sample.kwargs, "sim")))
-            for ours, right in zip(actual, expected, strict=True):
-                torch.testing.assert_close(ours.cpu(), right, equal_nan=True)
-            assert not on_the_cpu()
-            ran += 1
-    assert ran > 0
-
-
-def _flat(result: Any) -> list[torch.Tensor]:
-    return [t for part in result for t in _flat(part)] if isinstance(result, (list, tuple)) else [result]
+    compare(entry, *FAMILIES, dtypes=(torch.float32, torch.float64, torch.int64, torch.uint8), limit=6)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -66,7 +45,7 @@ def test_histograms(weighted: bool, density: bool) -> None:
     hist, bins = torch.histogramdd(points.to("sim"), [3, 4], **move(options, "sim"))
     for a, b in zip((hist, *bins), (right_hist, *right_edges), strict=True):
         torch.testing.assert_close(a.cpu(), b)
-    assert not on_the_cpu()
+    assert not on_cpu(*FAMILIES)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -80,7 +59,7 @@ def test_different_slices(dtype: torch.dtype, dim: int) -> None:
             ours = function(device, return_inverse=True, return_counts=True, dim=dim)
             for a, b in zip(ours, right, strict=True):
                 assert torch.equal(a.cpu(), b)
-    assert not on_the_cpu()
+    assert not on_cpu(*FAMILIES)
 
 
 def test_no_slices() -> None:
@@ -112,7 +91,7 @@ def test_hashes(dtype: torch.dtype) -> None:
             right = torch.hash_tensor(x.transpose(0, 1), dim, keepdim=keepdim)
             assert ours.shape == right.shape
             assert ours.cpu().tolist() == right.tolist()
-    assert not on_the_cpu()
+    assert not on_cpu(*FAMILIES)
 
 
 def test_assertions() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from index_tiers import served_by_cpu
+from opinfo import INDEX, on_cpu
 
 import hardpoint
 
@@ -29,7 +29,7 @@ def same(function: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> None:
     moved = [on_device(t) for t in tensors]
     hardpoint.reset_counters()
     actual = function(*moved)
-    assert not served_by_cpu()
+    assert not on_cpu(*INDEX)
     assert actual.dtype == expected.dtype
     assert torch.equal(actual.cpu(), expected)
 

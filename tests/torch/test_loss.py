@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import samples
 import torch
 import torch.nn.functional as F
+from opinfo import FLOATS, IN_DOUBLE, LOW, compare, entries, on_cpu
 
 import hardpoint
 
 NAMES = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "nll_loss", "cross_entropy")
 MORE = ("multi_margin_loss", "multilabel_margin_loss", "l1_loss", "kl_div")
-ENTRIES = samples.entries(*(f"nn.functional.{name}" for name in (*NAMES, *MORE)))
+ENTRIES = entries(*(f"nn.functional.{name}" for name in (*NAMES, *MORE)))
 REDUCTIONS = ("none", "mean", "sum")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_samples(entry: Any) -> None:
-    samples.compare(entry, ["loss", "softmax"], limit=30)
+    compare(entry, "loss", "softmax", limit=30, **IN_DOUBLE)
 
 
 def check(function: Any, *given: torch.Tensor, dtype: torch.dtype = torch.float32) -> None:
     """The result and the gradient for the first argument, against float64 on the CPU."""
-    close: dict[str, float] = {"rtol": 2e-2, "atol": 2e-2} if dtype in samples.LOW else {}
+    close: dict[str, float] = {"rtol": 2e-2, "atol": 2e-2} if dtype in LOW else {}
     right = [t.double() if t.is_floating_point() else t for t in given]
     ours = [t.to("sim") for t in given]
     right[0].requires_grad_()
@@ -39,7 +39,7 @@ def check(function: Any, *given: torch.Tensor, dtype: torch.dtype = torch.float3
     (a,) = torch.autograd.grad(actual, ours[0], seed.to("sim"))
     (b,) = torch.autograd.grad(expected, right[0], seed.double())
     torch.testing.assert_close(a.cpu(), b.to(dtype), equal_nan=True, **close)
-    assert not samples.on_the_cpu(["loss", "softmax"])
+    assert not on_cpu("loss", "softmax")
 
 
 PAIRS = {
@@ -55,12 +55,12 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("dtype", samples.FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_pairs(name: str, dtype: torch.dtype) -> None:
     for shape in ((1,), (7, 5), (3, 4100)):
         x, t = torch.randn(shape).to(dtype), torch.randn(shape).to(dtype)
         for reduction in REDUCTIONS:
-            if dtype in samples.LOW and reduction == "sum" and shape == (3, 4100):
+            if dtype in LOW and reduction == "sum" and shape == (3, 4100):
                 continue  # the sum is beyond float16, or its unit beyond the tolerance
             check(lambda x, t, r=reduction: PAIRS[name](x, t, r), x, t, dtype=dtype)
     x = torch.randn(6, 5).to(dtype)
@@ -84,10 +84,10 @@ def test_edges_of_pairs() -> None:
     out = torch.empty((), device="sim")
     assert torch.ops.aten.mse_loss.out(b.float().to("sim"), b.float().to("sim") + 1, 1, out=out) is out
     assert out.item() == pytest.approx(1.0)
-    assert not samples.on_the_cpu(["loss"])
+    assert not on_cpu("loss")
 
 
-@pytest.mark.parametrize("dtype", samples.FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_nll_and_cross_entropy(dtype: torch.dtype, reduction: str, weighted: bool) -> None:

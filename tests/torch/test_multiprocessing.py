@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 HEADER = """
 import gc
 import torch
@@ -52,6 +54,7 @@ assert x.tolist() == [0, 10, 20, 30, 40, 50], x
     )
 
 
+@pytest.mark.slow
 def test_both_sides_write(run_python):
     run_python(
         program(
@@ -81,6 +84,7 @@ there.put("end")
     )
 
 
+@pytest.mark.slow
 def test_parameters_and_odd_tensors(run_python):
     run_python(
         program(
@@ -107,6 +111,7 @@ assert seen == (True, True, [1, 1], True, [[0, 3], [1, 4], [2, 5]], (1, 3), (0, 
     )
 
 
+@pytest.mark.slow
 def test_sent_back(run_python):
     run_python(
         program(
@@ -129,6 +134,7 @@ there.put("end")
     )
 
 
+@pytest.mark.slow
 def test_many_tensors_of_one_segment(run_python):
     run_python(
         program(
@@ -149,6 +155,7 @@ for i in range(50):
     )
 
 
+@pytest.mark.slow
 def test_tensor_that_is_no_leaf_is_refused(run_python):
     run_python(
         HEADER
@@ -166,6 +173,7 @@ assert ForkingPickler.dumps(x.detach())
     )
 
 
+@pytest.mark.slow
 def test_shared_memory_methods(run_python):
     run_python(
         HEADER
@@ -220,6 +228,7 @@ assert torch.ones(2, device="sim").tolist() == [1, 1]
     assert "fork" in done.stderr
 
 
+@pytest.mark.slow
 def test_fork_before_use_works(run_python):
     run_python(
         FORK

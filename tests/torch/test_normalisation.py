@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import samples
 import torch
 import torch.nn.functional as F
+from opinfo import FLOATS, IN_DOUBLE, LOW, compare, entries, on_cpu
 
 import hardpoint
 
@@ -16,15 +16,15 @@ MORE = ("_native_batch_norm_legit", "nn.functional.group_norm", "nn.functional.i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", samples.entries(*NAMES, *MORE), ids=lambda e: e.name)
+@pytest.mark.parametrize("entry", entries(*NAMES, *MORE))
 def test_samples(entry: Any) -> None:
     # Rows of very few elements have gradients that cancel out.
-    samples.compare(entry, ["normalisation"], rtol=1e-4, atol=1e-4)
+    compare(entry, "normalisation", single=1e-4, **IN_DOUBLE)
 
 
 def check(function: Any, *given: torch.Tensor | None, dtype: torch.dtype = torch.float32) -> None:
     """Results and all gradients, against float64 on the CPU."""
-    close: dict[str, float] = {"rtol": 2e-2, "atol": 4e-2} if dtype in samples.LOW else {"rtol": 1e-5, "atol": 2e-5}
+    close: dict[str, float] = {"rtol": 2e-2, "atol": 4e-2} if dtype in LOW else {"rtol": 1e-5, "atol": 2e-5}
     right = [None if t is None else t.double().requires_grad_() for t in given]
     ours = [None if t is None else t.detach().to("sim").requires_grad_() for t in given]
     hardpoint.reset_counters()
@@ -39,13 +39,13 @@ def check(function: Any, *given: torch.Tensor | None, dtype: torch.dtype = torch
         # A sum over many rows.
         more = {"rtol": close["rtol"] * 5, "atol": close["atol"] * 5}
         torch.testing.assert_close(mine.cpu(), wanted.to(mine.dtype), **more)
-    assert not samples.on_the_cpu(["normalisation"])
+    assert not on_cpu("normalisation")
 
 
-@pytest.mark.parametrize("dtype", samples.FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (300, 33), (2, 7, 768), (5, 3000)], ids=str)
 def test_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    if shape[-1] == 1 and dtype in samples.LOW:
+    if shape[-1] == 1 and dtype in LOW:
         pytest.skip("one element has no variance: only rounding is left")
     x, w, b = torch.randn(shape).to(dtype), torch.randn(shape[-1]).to(dtype), torch.randn(shape[-1]).to(dtype)
     check(lambda x, w, b: F.layer_norm(x, shape[-1:], w, b), x, w, b, dtype=dtype)
@@ -120,7 +120,7 @@ def test_batch_norm(shape: tuple[int, ...], training: bool, affine: bool) -> Non
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
 def test_batch_norm_dtypes(dtype: torch.dtype) -> None:
-    kept = torch.float32 if dtype in samples.LOW else dtype
+    kept = torch.float32 if dtype in LOW else dtype
     x, w, b = torch.randn(8, 6, 9).to(dtype), torch.randn(6).to(kept), torch.randn(6).to(kept)
     mean, var = torch.zeros(6, dtype=kept), torch.ones(6, dtype=kept)
     for training in (True, False):
@@ -136,7 +136,7 @@ def test_batch_norm_dtypes(dtype: torch.dtype) -> None:
     torch.testing.assert_close(out.cpu(), right.to(dtype), rtol=2e-2, atol=2e-2)
     torch.testing.assert_close(module.running_var.cpu(), reference.running_var.to(dtype), rtol=1e-2, atol=1e-2)
     assert module.num_batches_tracked.item() == 1
-    assert not samples.on_the_cpu(["normalisation"])
+    assert not on_cpu("normalisation")
 
 
 def test_group_norm_of_an_empty_batch() -> None:
@@ -151,7 +151,7 @@ def test_group_norm_of_an_empty_batch() -> None:
     for parameter in (w, b):
         assert parameter.grad is not None
         assert torch.equal(parameter.grad.cpu(), torch.zeros(6))
-    assert not samples.on_the_cpu(["normalisation"])
+    assert not on_cpu("normalisation")
 
 
 def test_batch_norm_of_statistics_with_gaps_and_of_nothing() -> None:
@@ -165,7 +165,7 @@ def test_batch_norm_of_statistics_with_gaps_and_of_nothing() -> None:
         torch.testing.assert_close(out.cpu(), expected)
         torch.testing.assert_close(ours.cpu(), right)
     assert F.batch_norm(x[:0].to("sim"), *kept[:, :2].t().to("sim")).shape == (0, 4, 5)
-    assert not samples.on_the_cpu(["normalisation"])
+    assert not on_cpu("normalisation")
 
 
 def test_batch_norm_variants() -> None:
@@ -200,18 +200,18 @@ def test_batch_norm_variants() -> None:
     assert ours[1] is None
     torch.testing.assert_close(ours[0].cpu(), wanted[0])
     torch.testing.assert_close(ours[2].cpu(), wanted[2])
-    assert not samples.on_the_cpu(["normalisation"])
+    assert not on_cpu("normalisation")
 
 
-@pytest.mark.parametrize("dtype", samples.FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(("shape", "groups"), [((2, 6), 3), ((3, 8, 20), 2), ((2, 6, 5, 7), 6), ((4, 4, 33, 3), 1)])
 def test_group_norm(shape: tuple[int, ...], groups: int, dtype: torch.dtype) -> None:
-    if len(shape) == 2 and dtype in samples.LOW:
+    if len(shape) == 2 and dtype in LOW:
         pytest.skip("two elements a group: gradients cancel out, and only rounding is left")
     x, w, b = torch.randn(shape).to(dtype), torch.randn(shape[1]).to(dtype), torch.randn(shape[1]).to(dtype)
     check(lambda x, w, b: F.group_norm(x, groups, w, b), x, w, b, dtype=dtype)
     check(lambda x: F.group_norm(x, groups), x, dtype=dtype)
-    if dtype in samples.LOW:
+    if dtype in LOW:
         check(lambda x, w, b: F.group_norm(x, groups, w, b), x, w.float(), b.float(), dtype=dtype)
 
 
@@ -223,7 +223,7 @@ def test_group_norm_of_nothing() -> None:
         y = F.group_norm(x, 2, w, b)
         results.append([y.detach().cpu(), *(g.cpu() for g in torch.autograd.grad(y.sum(), (x, w, b)))])
     torch.testing.assert_close(results[1], results[0])
-    assert not samples.on_the_cpu(["normalisation"])
+    assert not on_cpu("normalisation")
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -237,7 +237,7 @@ def test_batch_norm_with_gaps_in_the_statistics(training: bool) -> None:
         kept.append([y.cpu(), running.cpu()])
     torch.testing.assert_close(kept[1], kept[0], rtol=1e-5, atol=1e-5)
     assert torch.equal(kept[1][1], both) is not training
-    assert not samples.on_the_cpu(["normalisation"])
+    assert not on_cpu("normalisation")
 
 
 def test_double_backward() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from opinfo import check, entries, on_cpu
+from opinfo import compare, entries, on_cpu
 from torch.nn.functional import pad
 
 DTYPES = (
@@ -20,7 +20,7 @@ DTYPES = (
     "entry", entries("nn.functional.pad.reflect", "nn.functional.pad.replicate", "nn.functional.pad.replicate_negative")
 )
 def test_against_the_cpu(entry: Any) -> None:
-    check(entry, "padding", DTYPES)
+    compare(entry, "padding", dtypes=DTYPES)
 
 
 CASES = {

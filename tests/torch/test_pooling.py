@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from opinfo import check, entries, on_cpu
+from opinfo import compare, entries, on_cpu
 
 import hardpoint
 
@@ -25,7 +25,7 @@ ENTRIES = entries(
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_against_the_cpu(entry: Any) -> None:
-    check(entry, "pooling", DTYPES)
+    compare(entry, "pooling", dtypes=DTYPES)
 
 
 def twins(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -33,7 +33,7 @@ def twins(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return x.detach().clone().requires_grad_(grad), x.detach().to("sim").requires_grad_(grad)
 
 
-def compare(function: Any, x: torch.Tensor) -> None:
+def both(function: Any, x: torch.Tensor) -> None:
     """Values, indices where there are some, and gradients."""
     given, ours = twins(x)
     expected, actual = function(given), function(ours)
@@ -63,44 +63,44 @@ WINDOWS = [
 @pytest.mark.parametrize("shape", [(2, 3, 11, 13), (3, 11, 150), (1, 2, 14, 300)], ids=str)
 def test_two_dimensions(options: dict[str, Any], shape: tuple[int, ...], counted: Any) -> None:
     x = torch.randn(shape, dtype=torch.float64)
-    compare(lambda t: F.max_pool2d(t, **options, return_indices=True), x)
-    compare(lambda t: F.max_pool2d(t, **{**options, "padding": 1}, dilation=2, return_indices=True), x)
+    both(lambda t: F.max_pool2d(t, **options, return_indices=True), x)
+    both(lambda t: F.max_pool2d(t, **{**options, "padding": 1}, dilation=2, return_indices=True), x)
     for extra in ({}, {"count_include_pad": False}, {"divisor_override": 5}):
-        compare(lambda t, extra=extra: F.avg_pool2d(t, **options, **extra), x)
+        both(lambda t, extra=extra: F.avg_pool2d(t, **options, **extra), x)
 
 
 @pytest.mark.parametrize("ceil_mode", [False, True])
 def test_three_dimensions(ceil_mode: bool, counted: Any) -> None:
     x = torch.randn(2, 3, 7, 9, 11, dtype=torch.float64)
     windows = {"kernel_size": (2, 3, 3), "stride": (1, 2, 3), "padding": (1, 1, 0), "ceil_mode": ceil_mode}
-    compare(lambda t: F.max_pool3d(t, **windows, return_indices=True), x)
-    compare(lambda t: F.max_pool3d(t, 2, dilation=(1, 2, 1), return_indices=True), x[0])
+    both(lambda t: F.max_pool3d(t, **windows, return_indices=True), x)
+    both(lambda t: F.max_pool3d(t, 2, dilation=(1, 2, 1), return_indices=True), x[0])
     for extra in ({}, {"count_include_pad": False}, {"divisor_override": 3}):
-        compare(lambda t, extra=extra: F.avg_pool3d(t, **windows, **extra), x)
+        both(lambda t, extra=extra: F.avg_pool3d(t, **windows, **extra), x)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 4), (11, 13), (17, 2)], ids=str)
 def test_adaptive(size: tuple[int, int], counted: Any) -> None:
     x = torch.randn(2, 3, 11, 13, dtype=torch.float64)
-    compare(lambda t: F.adaptive_avg_pool2d(t, size), x)
-    compare(lambda t: F.adaptive_max_pool2d(t, size, return_indices=True), x)
+    both(lambda t: F.adaptive_avg_pool2d(t, size), x)
+    both(lambda t: F.adaptive_max_pool2d(t, size, return_indices=True), x)
     deep = torch.randn(2, 3, 5, 6, 70, dtype=torch.float64)
-    compare(lambda t: F.adaptive_avg_pool3d(t, (2, *size)), deep)
-    compare(lambda t: F.adaptive_max_pool3d(t, (2, *size), return_indices=True), deep)
+    both(lambda t: F.adaptive_avg_pool3d(t, (2, *size)), deep)
+    both(lambda t: F.adaptive_max_pool3d(t, (2, *size), return_indices=True), deep)
     # torch makes a mean of the smallest one; the operator itself must work too.
     for function in (torch.ops.aten._adaptive_avg_pool2d, lambda t, s: F.adaptive_avg_pool2d(t, s)):
-        compare(lambda t, function=function: function(t, size), torch.randn(2, 3, 40, 50, dtype=torch.float64))
+        both(lambda t, function=function: function(t, size), torch.randn(2, 3, 40, 50, dtype=torch.float64))
 
 
 def test_fractional(counted: Any) -> None:
     x = torch.randn(2, 3, 13, 17, dtype=torch.float64)
     samples = torch.rand(2, 3, 2, dtype=torch.float64)
-    compare(
+    both(
         lambda t: F.fractional_max_pool2d(t, (2, 3), (5, 7), return_indices=True, _random_samples=samples.to(t.device)),
         x,
     )
     deep, samples = torch.randn(2, 3, 6, 13, 17, dtype=torch.float64), torch.rand(2, 3, 3, dtype=torch.float64)
-    compare(
+    both(
         lambda t: F.fractional_max_pool3d(t, 2, (3, 5, 7), return_indices=True, _random_samples=samples.to(t.device)),
         deep,
     )

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from layouts import VIEWS
+from opinfo import LOW_IN_SINGLE, close, label, runs
 from torch.testing._internal.common_methods_invocations import op_db
 
 import hardpoint
@@ -16,13 +18,11 @@ DTYPES = (
     *(torch.int64, torch.int32, torch.uint8, torch.bool),
     *(torch.complex64, torch.complex128),
 )
-LOW = (torch.bfloat16, torch.float16)
-SAMPLES = 8
 
 TABLE = {overload: op for op in ops.all_ops() if op.kind == "pointwise" for overload in op.aten}
 BASES = {overload.split(".")[0] for overload in TABLE}
 ENTRIES = [
-    pytest.param(entry, id=f"{entry.name}{'.' + entry.variant_test_name if entry.variant_test_name else ''}")
+    pytest.param(entry, id=label(entry))
     for entry in op_db
     if {entry.aten_name or entry.name, entry.name.replace(".", "_")} & BASES
 ]
@@ -50,95 +50,36 @@ INEXACT_GRADIENT = {"digamma"}
 SINGLE = {"polygamma": 2e-5, "digamma": 2e-5}
 
 
-def move(value: Any, target: Any) -> Any:
-    """Arguments with every tensor sent to a device, or to a dtype where it is a floating-point one."""
-    if isinstance(value, torch.Tensor):
-        if isinstance(target, torch.dtype) and not value.dtype.is_floating_point and not value.is_complex():
-            return value
-        return value.detach().to(target).requires_grad_(value.requires_grad)
-    if isinstance(value, (list, tuple)):
-        return type(value)(move(v, target) for v in value)
-    if isinstance(value, dict):
-        return {k: move(v, target) for k, v in value.items()}
-    return value
-
-
-def samples(entry: Any, dtype: torch.dtype) -> list[Any]:
-    if dtype not in entry.supported_dtypes("cpu"):
-        return []
-    grad = (dtype.is_floating_point or dtype.is_complex) and entry.supports_autograd
-    return list(entry.sample_inputs("cpu", dtype, requires_grad=grad))[:SAMPLES]
-
-
-def close(actual: torch.Tensor, expected: torch.Tensor, name: str, dtype: torch.dtype) -> None:
-    options: dict[str, float] = {}
-    if dtype in LOW:
-        options = {"rtol": 2e-2, "atol": 2e-2}
-    elif dtype is torch.float64 and name in TOLERANCE:
-        options = {"rtol": TOLERANCE[name], "atol": TOLERANCE[name]}
-    elif dtype is torch.float32 and name in SINGLE:
-        options = {"rtol": SINGLE[name], "atol": 1e-5}
-    torch.testing.assert_close(actual.cpu(), expected.detach().to(actual.dtype), equal_nan=True, **options)
+def tolerances(name: str, dtype: torch.dtype) -> dict[str, float]:
+    if dtype is torch.float64 and name in TOLERANCE:
+        return {"rtol": TOLERANCE[name], "atol": TOLERANCE[name]}
+    return {"rtol": SINGLE[name], "atol": 1e-5} if dtype is torch.float32 and name in SINGLE else {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_against_the_cpu(entry: Any) -> None:
-    ran = 0
-    for dtype in DTYPES:
-        for sample in samples(entry, dtype):
-            # Low precision is computed in float32 and rounded once, which is what a device is expected to do.
-            exact = torch.float32 if dtype in LOW else dtype
-            if entry.name in INEXACT:
-                exact = WIDER.get(exact, exact)
-            parts = (sample.input, sample.args, sample.kwargs)
-            given = [move(part, exact) if exact is not dtype else part for part in parts]
-            try:
-                expected = entry(given[0], *given[1], **given[2])
-            except (RuntimeError, TypeError):
-                continue  # samples of mistakes
-            hardpoint.reset_counters()
-            actual = entry(move(sample.input, "sim"), *move(sample.args, "sim"), **move(sample.kwargs, "sim"))
-            if not isinstance(actual, torch.Tensor):
-                continue
-            close(actual, expected, entry.name, dtype)
-            if dtype.is_floating_point or dtype.is_complex:
-                expected_here = TABLE if dtype.is_floating_point else COMPLEX
-                on_cpu = [n for n, tiers in hardpoint.counters().items() if "cpu" in tiers and n[6:] in expected_here]
-                assert not on_cpu, f"{dtype}: served by the CPU"
-            ran += 1
-    assert ran > 0
+    reference = {**LOW_IN_SINGLE, **(WIDER if entry.name in INEXACT else {})}
+    for run in runs(entry, DTYPES, 8, reference, gradients=()):
+        for actual, expected in run.results():
+            close(actual, expected, run.dtype, **tolerances(entry.name, run.dtype))
+        if run.dtype.is_floating_point or run.dtype.is_complex:
+            served = TABLE if run.dtype.is_floating_point else COMPLEX
+            on_cpu = [n for n, tiers in hardpoint.counters().items() if "cpu" in tiers and n[6:] in served]
+            assert not on_cpu, f"{run.dtype}: served by the CPU"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.values[0].supports_autograd])
 def test_gradients_against_the_cpu(entry: Any) -> None:
-    for dtype in (torch.float32, torch.float64, torch.complex128):
-        for sample in samples(entry, dtype):
-            if not isinstance(sample.input, torch.Tensor) or not sample.input.requires_grad:
-                continue
-            exact = torch.float64 if entry.name in INEXACT_GRADIENT and dtype is torch.float32 else dtype
-            reference = move(sample.input, exact)
-            expected = entry(reference, *move(sample.args, exact), **move(sample.kwargs, exact))
-            given = move(sample.input, "sim")
-            actual = entry(given, *move(sample.args, "sim"), **move(sample.kwargs, "sim"))
-            if not expected.requires_grad:
-                continue
-            seed = torch.randn_like(actual.detach().cpu())
-            (right,) = torch.autograd.grad(expected, reference, seed.to(expected.dtype))
-            (ours,) = torch.autograd.grad(actual, given, seed.to("sim"))
-            close(ours, right, entry.name, dtype)
+    reference = {torch.float32: torch.float64} if entry.name in INEXACT_GRADIENT else {}
+    dtypes = (torch.float32, torch.float64, torch.complex128)
+    for run in runs(entry, dtypes, 8, reference, gradients=dtypes):
+        for actual, expected in run.gradients():
+            close(actual, expected, run.dtype, **tolerances(entry.name, run.dtype))
 
 
-LAYOUTS = {
-    "contiguous": lambda t: t,
-    "transposed": lambda t: t.transpose(0, 1),
-    "step": lambda t: t[:, ::2],
-    "expanded": lambda t: t[:1].expand(6, *t.shape[1:]),
-    "0-dim": lambda t: t[0, 0, 0],
-    "empty": lambda t: t[:0],
-    "offset": lambda t: t.flatten()[1:],
-}
+LAYOUTS = {**VIEWS, "offset": lambda t: t.flatten()[1:]}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

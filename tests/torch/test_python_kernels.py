@@ -83,21 +83,23 @@ def test_removed_kernels_are_released():
     assert reference() is None
 
 
+def recorder(seen, label):
+    """A kernel that notes its label for each call and leaves it to the next."""
+
+    @hardpoint.kernel("mul")
+    def kernel(*_):
+        seen.append(label)
+        raise NotImplementedError
+
+    return kernel
+
+
 def test_overrides_nest():
     seen = []
-
-    def recorder(label):
-        @hardpoint.kernel("mul")
-        def kernel(*_):
-            seen.append(label)
-            raise NotImplementedError
-
-        return kernel
-
     a = torch.ones(2, device="sim")
-    with recorder("outer"):
+    with recorder(seen, "outer"):
         a * a
-        with recorder("inner"):
+        with recorder(seen, "inner"):
             a * a
         a * a
     a * a
@@ -109,16 +111,8 @@ def test_overrides_nest():
 def test_overrides_removed_in_any_order():
     seen = []
 
-    def make(label):
-        @hardpoint.kernel("mul")
-        def kernel(*_):
-            seen.append(label)
-            raise NotImplementedError
-
-        return kernel
-
     a = torch.ones(2, device="sim")
-    first, second = make("first"), make("second")
+    first, second = recorder(seen, "first"), recorder(seen, "second")
     try:
         first.remove()
         a * a

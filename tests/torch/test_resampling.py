@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from opinfo import check, entries, on_cpu
+from opinfo import compare, entries, on_cpu
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.uint8)
 ENTRIES = entries(
@@ -20,14 +20,14 @@ GRIDS = entries("nn.functional.grid_sample", "grid_sampler_2d", "grid_sampler_3d
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_against_the_cpu(entry: Any) -> None:
-    check(entry, "resampling", DTYPES)
+    compare(entry, "resampling", dtypes=DTYPES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", GRIDS)
 def test_grids_against_the_cpu(entry: Any) -> None:
     # A place is a rounded coordinate times half a size: its error is that much larger than the coordinate's.
-    check(entry, "grid", DTYPES, single=1e-4)
+    compare(entry, "grid", dtypes=DTYPES, single=1e-4)
 
 
 MODES = {
@@ -52,7 +52,7 @@ def test_sizes_and_gradients(rank: int, mode: str, counted: Any) -> None:
     x = torch.randn(2, 3, *SPATIAL[rank], dtype=torch.float64)
     for target in TARGETS:
         for align in (None, False, True) if "nearest" not in mode else (None,):
-            compare(lambda t, o=target, a=align: F.interpolate(t, **o, mode=mode, align_corners=a), x, "resampling")
+            both(lambda t, o=target, a=align: F.interpolate(t, **o, mode=mode, align_corners=a), x, "resampling")
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
@@ -60,7 +60,7 @@ def test_antialiased(mode: str, counted: Any) -> None:
     x = torch.randn(2, 3, 19, 31, dtype=torch.float64)
     for size in ((5, 7), (19, 12), (40, 50), (1, 1)):
         for align in (False, True):
-            compare(
+            both(
                 lambda t, s=size, a=align: F.interpolate(t, s, mode=mode, align_corners=a, antialias=True),
                 x,
                 "resampling",
@@ -87,7 +87,7 @@ def test_bytes_are_equal(mode: str, antialias: bool, counted: Any) -> None:
     assert not on_cpu("resampling")
 
 
-def compare(function: Any, x: torch.Tensor, family: str) -> None:
+def both(function: Any, x: torch.Tensor, family: str) -> None:
     given, ours = x.clone().requires_grad_(), x.to("sim").requires_grad_()
     expected, actual = function(given), function(ours)
     torch.testing.assert_close(actual.cpu(), expected)
@@ -103,7 +103,7 @@ def test_wide_rows(counted: Any) -> None:
     for width, target in ((3000, 3500), (3000, 100), (30, 2500)):
         x = torch.randn(1, 2, 3, width, dtype=torch.float64)
         for mode in ("nearest", "bilinear", "bicubic"):
-            compare(lambda t, m=mode, s=(4, target): F.interpolate(t, s, mode=m), x, "resampling")
+            both(lambda t, m=mode, s=(4, target): F.interpolate(t, s, mode=m), x, "resampling")
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16, torch.float16], ids=str)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from index_tiers import served_by_cpu
+from opinfo import INDEX, on_cpu
 
 import hardpoint
 
@@ -36,7 +36,7 @@ def writes(function: Callable[..., object], x: torch.Tensor, *others: torch.Tens
     moved = [on_device(t) for t in others]
     hardpoint.reset_counters()
     function(device, *moved)
-    assert not served_by_cpu()
+    assert not on_cpu(*INDEX)
     function(x, *others)
     actual, expected = _storage(device), _storage(x)
     if exact or not (x.is_floating_point() or x.is_complex()):
@@ -176,5 +176,5 @@ def test_embedding_backward(by_frequency: bool, padding: int | None) -> None:
         (out * out).sum().backward()
         assert w.grad is not None
         grads.append(w.grad.cpu())
-    assert not served_by_cpu()
+    assert not on_cpu(*INDEX)
     torch.testing.assert_close(grads[1], grads[0])

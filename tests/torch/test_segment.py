@@ -7,21 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from op_samples import check_backward, check_forward, entries, label, overloads
+from opinfo import compare, entries, on_cpu
 
 import hardpoint
 
-ENTRIES = [pytest.param(e, id=label(e)) for e in entries("_segment_reduce")]
 
-
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("entry", entries("_segment_reduce"))
 def test_samples_against_the_cpu(entry: Any) -> None:
-    check_forward(entry, overloads("segment"))
-
-
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_gradients_against_the_cpu(entry: Any) -> None:
-    check_backward(entry)
+    compare(entry, "segment", limit=8)
 
 
 @pytest.mark.parametrize("initial", [None, 2.0])
@@ -50,8 +43,7 @@ def test_segments(reduce: str, initial: float | None, dtype: torch.dtype) -> Non
         for right, ours in zip(*results, strict=True):
             # Sums of hundreds in another order.
             torch.testing.assert_close(ours, right, equal_nan=True, rtol=1e-5, atol=1e-5)
-    tiers = hardpoint.counters()
-    assert not [name for name in overloads("segment") if "cpu" in tiers[name]]
+    assert not on_cpu("segment")
 
 
 def test_offsets_and_empty_data() -> None:

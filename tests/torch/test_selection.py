@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from index_tiers import served_by_cpu
+from opinfo import INDEX, on_cpu
 
 import hardpoint
 
@@ -24,7 +24,7 @@ def same(function: Callable[..., Any], *tensors: torch.Tensor) -> None:
     moved = [t.to("sim") for t in tensors]
     hardpoint.reset_counters()
     actual = function(*moved)
-    assert not served_by_cpu()
+    assert not on_cpu(*INDEX)
     if isinstance(expected, torch.Tensor):
         actual, expected = (actual,), (expected,)
     for a, e in zip(actual, expected, strict=True):
@@ -170,5 +170,5 @@ def test_triangles(offset: int, shape: tuple[int, int]) -> None:
         for dtype in (torch.int64, torch.int32):
             hardpoint.reset_counters()
             actual = function(*shape, offset, dtype=dtype, device="sim")
-            assert not served_by_cpu()
+            assert not on_cpu(*INDEX)
             assert torch.equal(actual.cpu(), function(*shape, offset, dtype=dtype))

@@ -227,6 +227,7 @@ from hardpoint.torch import metadata
 """
 
 
+@pytest.mark.slow
 def test_metadata_round_trip(run_python, tmp_path):
     """In one process, and read by another; tensors without flags come back without."""
     path = str(tmp_path / "checkpoint.pt")

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import samples
 import torch
+from opinfo import FLOATS, IN_DOUBLE, compare, entries, on_cpu
 
 import hardpoint
 
-ENTRIES = samples.entries("softmax", "log_softmax", "nn.functional.softmin", "logsumexp")
+ENTRIES = entries("softmax", "log_softmax", "nn.functional.softmin", "logsumexp")
 FUNCTIONS = {"softmax": torch.softmax, "log_softmax": torch.log_softmax, "logsumexp": torch.logsumexp}
 SHAPES = [(1,), (5,), (3, 16), (7, 50), (2, 1025), (2, 5000), (4, 9, 3), (3, 5, 70), (2, 3, 4, 65), (65, 1, 3)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: f"{e.name}.{e.variant_test_name}")
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_samples(entry: Any) -> None:
-    samples.compare(entry, ["softmax"])
+    compare(entry, "softmax", **IN_DOUBLE)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -30,16 +30,16 @@ def test_every_dimension(name: str, shape: tuple[int, ...]) -> None:
         y = x.detach().float().to("sim").requires_grad_()
         hardpoint.reset_counters()
         expected, actual = function(x, dim), function(y, dim)
-        assert not samples.on_the_cpu(["softmax"])
+        assert not on_cpu("softmax")
         torch.testing.assert_close(actual.cpu(), expected.float())
         seed = torch.randn_like(expected)
         (right,) = torch.autograd.grad(expected, x, seed)
         (ours,) = torch.autograd.grad(actual, y, seed.float().to("sim"))
-        assert not samples.on_the_cpu(["softmax"])
+        assert not on_cpu("softmax")
         torch.testing.assert_close(ours.cpu(), right.float())
 
 
-@pytest.mark.parametrize("dtype", samples.FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_layouts_and_dtypes(name: str, dtype: torch.dtype) -> None:
     base = torch.randn(6, 40, 5).to(dtype)
@@ -82,7 +82,7 @@ def test_wider_results_and_out() -> None:
     out = torch.empty(0, device="sim")
     torch.logsumexp(x.to("sim"), (0, 1), out=out)
     torch.testing.assert_close(out.cpu(), x.logsumexp((0, 1)))
-    assert not samples.on_the_cpu(["softmax"])
+    assert not on_cpu("softmax")
 
 
 def test_logsumexp_over_several_dimensions() -> None:

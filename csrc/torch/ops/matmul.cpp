@@ -179,23 +179,22 @@ bool addmm(const Overload& overload, Tensor& self, const Tensor& batch1, const T
   return sum_of_products(overload, self, self, batch1, batch2, beta, alpha);
 }
 
-// A row times a column; vdot takes the conjugate of the row.
-bool complex_dot(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& other) {
-  static const std::string conjugating = "aten::vdot";
-  const Tensor row = (overload.op.name == conjugating ? at::conj_physical(self) : self).unsqueeze(0);
+// A row, or its conjugate, times a column.
+bool complex_dot(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& other, bool conjugate) {
+  const Tensor row = (conjugate ? at::conj_physical(self) : self).unsqueeze(0);
   return inner_product(overload, out.view({1, 1}), row, other.unsqueeze(1));
 }
 
 // dot and vdot, which differ for complex numbers only.
-std::optional<Tensor> dot(const Overload& overload, const Tensor& self, const Tensor& other) {
+std::optional<Tensor> dot(const Overload& overload, const Tensor& self, const Tensor& other, bool conjugate) {
   if (self.dim() != 1 || other.dim() != 1 || self.numel() != other.numel() ||
       self.scalar_type() != other.scalar_type() || self.device() != other.device())
     return std::nullopt;
-  if (lazy(self) || lazy(other)) return dot(overload, resolved(self), resolved(other));
+  if (lazy(self) || lazy(other)) return dot(overload, resolved(self), resolved(other), conjugate);
   Tensor out = empty({}, self.scalar_type(), self.device().index());
   if (self.numel() == 0) return out.zero_();
   const bool done = self.is_complex()
-                        ? complex_dot(overload, out, self, other)
+                        ? complex_dot(overload, out, self, other, conjugate)
                         : hp::ops::dot(overload, device_holding(self), view(out), view(self), view(other));
   return done ? std::optional<Tensor>(out) : std::nullopt;
 }

@@ -2,8 +2,8 @@
 
 Run at build time as ``python run.py torch_wrappers OUTPUT_1.cpp OUTPUT_2.cpp ... FAMILY.inc ...``; the wrappers are
 spread over the .cpp files, those of custom operators go to their family's .inc file, which csrc/torch/ops/FAMILY.cpp
-includes. Signatures and shape rules come from torch's own ``native_functions.yaml``, so the same source serves every
-supported torch.
+includes; hidden_writes.inc is a table for the CPU tier. Signatures and shape rules come from torch's own
+``native_functions.yaml``, so the same source serves every supported torch.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torchgen.model import (
 )
 
 from hardpoint.ops import Op, Overload, all_ops, family_ops
+from hardpoint.ops.torch_overloads import HIDDEN_WRITES
 
 PACKAGED = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
 
@@ -179,7 +180,7 @@ class Wrapper:
             if a.type.is_tensor_like() and a.name not in self.overload.host
         )
         if self.group is None:
-            call = f"ops::{self.op.name}({', '.join(['overload', *given])})"
+            call = f"ops::{self.op.name}({', '.join(['overload', *given, *self.overload.more])})"
             # "Mutable" are those that return something new and write to an argument beside.
             if self.kind in (SchemaKind.functional, SchemaKind.mutable) and self.returns != "void":
                 attempt = f"    if (auto made = {call}) return *std::move(made);\n"
@@ -350,6 +351,17 @@ def custom_part(wrappers: list[Wrapper]) -> str:
     )
 
 
+def hidden_writes(tables: Tables) -> str:
+    """Overloads with the positions of what they write behind their schema's back, as elements of a C++ table."""
+    lines = []
+    for name, written in HIDDEN_WRITES.items():
+        if function := tables.functions.get(name):
+            order = [a.name for a in function.func.arguments.flat_all]
+            positions = ", ".join(str(order.index(argument)) for argument in written)
+            lines.append(f'{{"aten::{name}", {{{positions}}}}},\n')
+    return "".join(lines)
+
+
 def main() -> None:
     """Write the generated files to the paths given on the command line."""
     targets = [Path(argument) for argument in sys.argv[1:]]
@@ -361,7 +373,9 @@ def main() -> None:
         mine = [op for op in all_ops() if op.kind != "custom" and zlib.crc32(op.name.encode()) % len(sources) == number]
         texts[target] = part([w for op in mine for w in tables.wrappers(op)])
     for target in targets:
-        if target.suffix == ".inc":
+        if target.name == "hidden_writes.inc":
+            texts[target] = hidden_writes(tables)
+        elif target.suffix == ".inc":
             custom = [op for op in family_ops(target.stem) if op.kind == "custom"]
             texts[target] = custom_part([w for op in custom for w in tables.wrappers(op)])
     for target, text in texts.items():

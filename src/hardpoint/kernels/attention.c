@@ -1,7 +1,7 @@
 /* Attention without the matrix of all scores: keys are taken block by block, with the running maximum and sum of each
  * query's exponentials. T: the elements. MASKED: an additive mask of T. Strides count elements; the last dimension of
  * query, key, value and of their gradients is contiguous. Key and value may have fewer heads than the query. */
-#include "vectors.h"
+#include "row_sums.h"
 
 #define MOST 256 /* elements of a head */
 

@@ -3,7 +3,7 @@
  * weight is (groups * outer, inner, kernel). Three spatial dimensions, any strides; T: all the elements.
  *
  * These kernels read everything in place; convolution_vectors.c has faster ones for CPUs. */
-#include "vector.h"
+#include "tiles.h"
 
 typedef struct {
   hp_i64 batch, groups, outer, inner, with_bias;

@@ -3,7 +3,7 @@
  * `pad` copies a tensor with zeros around it, split by the phases of the stride: then a result needs, for each tap of
  * the kernel, the element at a fixed distance. Results are made for whole rows of the padded tensor, as one long
  * vector; those at the ends of rows mean nothing and are dropped. T: the elements; S: those of padded tensors. */
-#include "vector.h"
+#include "tiles.h"
 
 #define MAX_TAPS 512
 

@@ -1,5 +1,7 @@
 /* Copies with any strides and dtype conversion. R: written, T: read. DIMS: dimensions, fastest first. INNER: along the
  * first, 2 if both sides are contiguous, 3 if the source runs backwards, 1 if only the destination is, else 0. */
+#include "places.h"
+
 typedef struct {
   hp_i64 size[8], to[8], from[8];
 } copy_geometry;
@@ -41,11 +43,8 @@ typedef struct {
 HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, copy_geometry g) {
   HP_ELEMENT_RANGE(begin, end, elements);
 #if HP_LSIZE == 1
-  hp_i64 index[DIMS], rest = begin;
-  for (int d = 0; d < DIMS; ++d) {
-    index[d] = rest % g.size[d];
-    rest /= g.size[d];
-  }
+  hp_i64 index[DIMS];
+  hp_place_of(begin, g.size, DIMS, index);
   while (begin < end) {
     hp_i64 run = g.size[0] - index[0];
     run = run < end - begin ? run : end - begin;
@@ -89,10 +88,7 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
 #endif
     begin += run;
     index[0] += run;
-    for (int d = 0; d + 1 < DIMS && index[d] == g.size[d]; ++d) {
-      index[d] = 0;
-      ++index[d + 1];
-    }
+    hp_place_carry(g.size, DIMS, index);
   }
 #else
   for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {

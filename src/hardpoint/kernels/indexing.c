@@ -2,6 +2,7 @@
  * `limit` is the size of the dimension that the indices are for, `step` its stride, `wrap` what is added to a negative
  * one. An index out of range reads nothing: the result is zero. */
 #include "fault.h"
+#include "places.h"
 
 typedef struct {
   hp_i64 size[8], out[8], self[8], index[8];
@@ -39,11 +40,8 @@ HP_KERNEL(read)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL const I* in
 #if HP_LSIZE == 1
   HP_ELEMENT_RANGE(begin, end, elements);
   const hp_i64 q_step = UNIT ? 1 : g.out[0], p_step = UNIT && ROW ? 1 : g.self[0];
-  hp_i64 place[DIMS], rest = begin;
-  for (int d = 0; d < DIMS; ++d) {
-    place[d] = rest % g.size[d];
-    rest /= g.size[d];
-  }
+  hp_i64 place[DIMS];
+  hp_place_of(begin, g.size, DIMS, place);
   while (begin < end) {
     hp_i64 run = g.size[0] - place[0];
     run = run < end - begin ? run : end - begin;
@@ -79,10 +77,7 @@ HP_KERNEL(read)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL const I* in
 #endif
     begin += run;
     place[0] += run;
-    for (int d = 0; d + 1 < DIMS && place[d] == g.size[d]; ++d) {
-      place[d] = 0;
-      ++place[d + 1];
-    }
+    hp_place_carry(g.size, DIMS, place);
   }
 #else
   HP_FOR_ELEMENTS(i, elements) {

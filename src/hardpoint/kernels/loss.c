@@ -1,6 +1,6 @@
 /* Losses and their gradients. T: the elements, I: class indices. Sums are gathered group by group: a first kernel
  * leaves one part a group, `finish` adds the parts up. */
-#include "vectors.h"
+#include "row_sums.h"
 
 /* ---- from two elements. KIND: 0 squared, 1 smooth L1, 2 Huber, 3 binary cross-entropy. `bend` is where the second and
  * third turn from squares to lines. */

@@ -1,6 +1,6 @@
 /* Matrix products: out = alpha * a @ b + beta * self, for one matrix or a batch of them, with any strides. T: the
  * elements, R: the output's. Sums are kept in float or wider and rounded once. */
-#include "vector.h"
+#include "tiles.h"
 
 /* Strides count elements: batch, row, column. The output is made in blocks of
  * `rows` x `columns`; a group makes `per_group` of them. */

@@ -56,12 +56,8 @@ HP_KERNEL(rows)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means, HP
 #if !REDUCE_HOST
   HP_LOCAL A shared[HP_LSIZE];
 #endif
-  const hp_i64 tasks = g.outputs * g.parts;
-  const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
-  for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
-    const hp_i64 output = g.parts == 1 ? task : task / g.parts, begin = (task - output * g.parts) * g.part;
-    const hp_i64 end = begin + g.part < g.count ? begin + g.part : g.count;
-    HP_GLOBAL const T* const base = self + reduce_input(&g, output);
+  REDUCE_FOR_TASKS(task, g.outputs * g.parts) {
+    REDUCE_ROW(task, output, begin, end, base);
     A mean = 0, squares = 0;
 #if REDUCE_HOST
     hp_i64 passed = 0;
@@ -111,11 +107,8 @@ HP_KERNEL(columns)(HP_GLOBAL R* spread, HP_GLOBAL R* centre, HP_GLOBAL A* means,
                    HP_GLOBAL const T* self, hp_i64 final, reduce_geometry g, hp_i64 per_group) {
   const hp_i64 width = g.kept_size[0], strips = (width + REDUCE_COLUMNS - 1) / REDUCE_COLUMNS;
   const hp_i64 tasks = g.outputs / width * strips * g.parts, step = INNER ? 1 : g.kept_stride[0];
-  const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
-  for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
-    const hp_i64 part = task / (tasks / g.parts), strip = task % (tasks / g.parts);
-    const hp_i64 first = strip % strips * REDUCE_COLUMNS, output = strip / strips * width + first;
-    const hp_i64 n = width - first < REDUCE_COLUMNS ? width - first : REDUCE_COLUMNS;
+  REDUCE_FOR_TASKS(task, tasks) {
+    REDUCE_STRIP(task, tasks, width, strips, part, first, output, n);
     const hp_i64 begin = part * g.part, end = begin + g.part < g.count ? begin + g.part : g.count;
     HP_GLOBAL const T* const base = self + reduce_input(&g, output);
     const hp_i64 partial = part * g.outputs + output;

@@ -1,7 +1,7 @@
 /* Normalisation of rows (layer norm, RMS norm), of channels (batch norm) and of groups of channels. T: the elements, W:
  * weight and bias, S: statistics that are kept (running ones, or those of group norm). Statistics take two passes: the
  * mean, then the squares around it. */
-#include "vectors.h"
+#include "row_sums.h"
 
 #define KEPT 4096
 #define COLUMNS 64

@@ -29,6 +29,13 @@ typedef struct {
   const T_c scale = grad_scale ? (T_c) * grad_scale : (T_c)1; \
   const int scaled = grad_scale != 0;                         \
   const T_c rate = lr_tensor ? (T_c) * lr_tensor : (T_c)h.lr;
+#define OPTIMIZER_GRADIENT(d, i) \
+  T_c d = T_get(grad[i]);        \
+  if (scaled) {                  \
+    d /= scale;                  \
+    grad[i] = T_put(d);          \
+  }                              \
+  if (MAXIMIZE) d = -d
 
 /* DECOUPLED: the weight decay of AdamW. AMSGRAD, MAXIMIZE: 0 or 1. */
 HP_KERNEL(adam)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL T* p3, HP_GLOBAL T* g0, HP_GLOBAL T* g1,
@@ -55,14 +62,8 @@ HP_KERNEL(adam)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL T* 
   const T_c decay = (T_c)h.weight_decay, eps = (T_c)h.eps;
   HP_VECTORISE
   for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
-    T_c x = T_get(param[i]), d = T_get(grad[i]);
-    if (scaled) {
-      d /= scale;
-      grad[i] = T_put(d);
-    }
-#if MAXIMIZE
-    d = -d;
-#endif
+    T_c x = T_get(param[i]);
+    OPTIMIZER_GRADIENT(d, i);
 #if DECOUPLED
     x -= rate * decay * x;
 #else
@@ -97,14 +98,7 @@ HP_KERNEL(sgd)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL T* p
   HP_VECTORISE
   for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
     const T_c x = T_get(param[i]);
-    T_c d = T_get(grad[i]);
-    if (scaled) {
-      d /= scale;
-      grad[i] = T_put(d);
-    }
-#if MAXIMIZE
-    d = -d;
-#endif
+    OPTIMIZER_GRADIENT(d, i);
     d += decay * x;
 #if MOMENTUM
 #if FIRST
@@ -134,14 +128,7 @@ HP_KERNEL(adagrad)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL 
   HP_VECTORISE
   for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
     const T_c x = T_get(param[i]);
-    T_c d = T_get(grad[i]);
-    if (scaled) {
-      d /= scale;
-      grad[i] = T_put(d);
-    }
-#if MAXIMIZE
-    d = -d;
-#endif
+    OPTIMIZER_GRADIENT(d, i);
     d += decay * x;
     const T_c s = T_get(sum[i]) + d * d;
     sum[i] = T_put(s);

@@ -1,6 +1,8 @@
 /* What reductions share. T: elements in memory, A: the type to gather in, COMBINE: one more element `x` taken into
  * `acc`, INITIAL: what to start with, MAP: what is gathered of an element `x`. INNER: 1 if elements lie side by side
  * along the first reduced (rows) or kept (columns) dimension. */
+#include "places.h"
+
 typedef struct {
   hp_i64 outputs, count;          /* output elements, and input elements of each */
   hp_i64 parts, part;             /* parts that `count` is split into, and elements of each */
@@ -65,6 +67,23 @@ HP_FN hp_i64 reduce_output(const reduce_geometry* g, hp_i64 output) {
 HP_FN hp_i64 reduce_element(const reduce_geometry* g, hp_i64 element) {
   return reduce_place(element, g->reduced_dims, g->reduced_size, g->reduced_stride);
 }
+
+/* A loop over the tasks of this group, of `all`. */
+#define REDUCE_FOR_TASKS(task, all)                                                                 \
+  for (hp_i64 task = hp_group * per_group,                                                          \
+              task##_end = (hp_group + 1) * per_group < (all) ? (hp_group + 1) * per_group : (all); \
+       task < task##_end; ++task)
+/* Where a task is one part of one output: which one, which elements of it, and where they start. */
+#define REDUCE_ROW(task, output, begin, end, base)                                                        \
+  const hp_i64 output = g.parts == 1 ? task : task / g.parts, begin = (task - output * g.parts) * g.part; \
+  const hp_i64 end = begin + g.part < g.count ? begin + g.part : g.count;                                 \
+  HP_GLOBAL const T* const base = self + reduce_input(&g, output)
+/* Where it is one part of up to REDUCE_COLUMNS outputs of `width` in a line: which part, where the first of them lies
+ * in its line, its number, and how many there are. */
+#define REDUCE_STRIP(task, tasks, width, strips, part, place, output, n)                                       \
+  const hp_i64 part = task / (tasks / g.parts), task##_strip = task % (tasks / g.parts);                       \
+  const hp_i64 place = task##_strip % strips * REDUCE_COLUMNS, output = task##_strip / strips * width + place; \
+  const hp_i64 n = width - place < REDUCE_COLUMNS ? width - place : REDUCE_COLUMNS
 
 /* Where a group is one thread of a CPU. */
 #if HP_LSIZE == 1 && defined(HP_DIALECT_HOST)
@@ -148,41 +167,38 @@ HP_FN A reduce_block(const A* x, hp_i64 n) {
 #else
 #define REDUCE_DIRECT 0
 #endif
-#define REDUCE_RUNS(base, begin, end, number, block, PROCESS)                         \
-  do {                                                                                \
-    A buffer[REDUCE_BUFFER];                                                          \
-    hp_i64 index[8], rest = (begin), left = (end) - (begin), filled = 0;              \
-    for (int d = 0; d < g.reduced_dims; ++d) {                                        \
-      index[d] = d + 1 < g.reduced_dims ? rest % g.reduced_size[d] : rest;            \
-      if (d + 1 < g.reduced_dims) rest /= g.reduced_size[d];                          \
-    }                                                                                 \
-    while (left > 0) {                                                                \
-      const T* q = (base);                                                            \
-      for (int d = 0; d < g.reduced_dims; ++d) q += index[d] * g.reduced_stride[d];   \
-      hp_i64 run = g.reduced_size[0] - index[0];                                      \
-      run = run < left ? run : left;                                                  \
-      if (REDUCE_DIRECT && run >= 128) {                                              \
-        run = run < (block) ? run : (block);                                          \
-        PROCESS((const A*)q, run);                                                    \
-      } else {                                                                        \
-        run = run < REDUCE_BUFFER - filled ? run : REDUCE_BUFFER - filled;            \
-        const hp_i64 step = INNER ? 1 : g.reduced_stride[0];                          \
-        A* const to = buffer + filled;                                                \
-        HP_VECTORISE                                                                  \
-        for (hp_i64 j = 0; j < run; ++j) to[j] = reduce_load(q[j * step], number);    \
-        filled += run;                                                                \
-        if (filled == REDUCE_BUFFER) {                                                \
-          PROCESS(buffer, REDUCE_BUFFER);                                             \
-          filled = 0;                                                                 \
-        }                                                                             \
-      }                                                                               \
-      left -= run;                                                                    \
-      index[0] += run;                                                                \
-      for (int d = 0; d + 1 < g.reduced_dims && index[d] == g.reduced_size[d]; ++d) { \
-        index[d] = 0;                                                                 \
-        ++index[d + 1];                                                               \
-      }                                                                               \
-    }                                                                                 \
-    if (filled > 0) PROCESS(buffer, filled);                                          \
+#define REDUCE_RUNS(base, begin, end, number, block, PROCESS)                       \
+  do {                                                                              \
+    A buffer[REDUCE_BUFFER];                                                        \
+    hp_i64 index[8], rest = (begin), left = (end) - (begin), filled = 0;            \
+    for (int d = 0; d < g.reduced_dims; ++d) {                                      \
+      index[d] = d + 1 < g.reduced_dims ? rest % g.reduced_size[d] : rest;          \
+      if (d + 1 < g.reduced_dims) rest /= g.reduced_size[d];                        \
+    }                                                                               \
+    while (left > 0) {                                                              \
+      const T* q = (base);                                                          \
+      for (int d = 0; d < g.reduced_dims; ++d) q += index[d] * g.reduced_stride[d]; \
+      hp_i64 run = g.reduced_size[0] - index[0];                                    \
+      run = run < left ? run : left;                                                \
+      if (REDUCE_DIRECT && run >= 128) {                                            \
+        run = run < (block) ? run : (block);                                        \
+        PROCESS((const A*)q, run);                                                  \
+      } else {                                                                      \
+        run = run < REDUCE_BUFFER - filled ? run : REDUCE_BUFFER - filled;          \
+        const hp_i64 step = INNER ? 1 : g.reduced_stride[0];                        \
+        A* const to = buffer + filled;                                              \
+        HP_VECTORISE                                                                \
+        for (hp_i64 j = 0; j < run; ++j) to[j] = reduce_load(q[j * step], number);  \
+        filled += run;                                                              \
+        if (filled == REDUCE_BUFFER) {                                              \
+          PROCESS(buffer, REDUCE_BUFFER);                                           \
+          filled = 0;                                                               \
+        }                                                                           \
+      }                                                                             \
+      left -= run;                                                                  \
+      index[0] += run;                                                              \
+      hp_place_carry(g.reduced_size, (int)g.reduced_dims, index);                   \
+    }                                                                               \
+    if (filled > 0) PROCESS(buffer, filled);                                        \
   } while (0)
 #endif

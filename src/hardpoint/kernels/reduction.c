@@ -24,12 +24,8 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g, hp
   HP_LOCAL A shared[HP_LSIZE];
 #endif
   const A p = reduce_number(g);
-  const hp_i64 tasks = g.outputs * g.parts;
-  const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
-  for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
-    const hp_i64 output = g.parts == 1 ? task : task / g.parts, begin = (task - output * g.parts) * g.part;
-    const hp_i64 end = begin + g.part < g.count ? begin + g.part : g.count;
-    HP_GLOBAL const T* const base = self + reduce_input(&g, output);
+  REDUCE_FOR_TASKS(task, g.outputs * g.parts) {
+    REDUCE_ROW(task, output, begin, end, base);
     A acc = INITIAL;
 #if REDUCE_HOST
     A level = INITIAL;
@@ -68,11 +64,8 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g,
   const A p = reduce_number(g);
   const hp_i64 width = g.kept_size[0], strips = (width + REDUCE_COLUMNS - 1) / REDUCE_COLUMNS;
   const hp_i64 tasks = g.outputs / width * strips * g.parts, step = INNER ? 1 : g.kept_stride[0];
-  const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
-  for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
-    const hp_i64 part = task / (tasks / g.parts), strip = task % (tasks / g.parts);
-    const hp_i64 place = strip % strips * REDUCE_COLUMNS, output = strip / strips * width + place;
-    const hp_i64 n = width - place < REDUCE_COLUMNS ? width - place : REDUCE_COLUMNS;
+  REDUCE_FOR_TASKS(task, tasks) {
+    REDUCE_STRIP(task, tasks, width, strips, part, place, output, n);
     const hp_i64 begin = part * g.part;
     hp_i64 left = (begin + g.part < g.count ? begin + g.part : g.count) - begin;
     HP_GLOBAL R* const to = out + (LAST ? reduce_output(&g, output) : part * g.outputs + output);
@@ -81,11 +74,8 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g,
 #if REDUCE_HOST
     A acc[REDUCE_COLUMNS], total[REDUCE_COLUMNS];
     for (hp_i64 j = 0; j < n; ++j) acc[j] = total[j] = INITIAL;
-    hp_i64 index[8], rest = begin, since = 0;
-    for (int d = 0; d < g.reduced_dims; ++d) {
-      index[d] = rest % g.reduced_size[d];
-      rest /= g.reduced_size[d];
-    }
+    hp_i64 index[8], since = 0;
+    hp_place_of(begin, g.reduced_size, (int)g.reduced_dims, index);
     while (left > 0) {
       const T* q = base;
       for (int d = 0; d < g.reduced_dims; ++d) q += index[d] * g.reduced_stride[d];
@@ -118,10 +108,7 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g,
       }
       left -= run;
       index[0] += run;
-      for (int d = 0; d + 1 < g.reduced_dims && index[d] == g.reduced_size[d]; ++d) {
-        index[d] = 0;
-        ++index[d + 1];
-      }
+      hp_place_carry(g.reduced_size, (int)g.reduced_dims, index);
     }
     for (hp_i64 j = 0; j < n; ++j) to[j * to_step] = reduction_result(reduce_combine(total[j], acc[j]), g);
 #else

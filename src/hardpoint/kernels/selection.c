@@ -2,6 +2,7 @@
  * then one group turns the counts into places (scan), then each group writes. A work-item takes a chunk of elements
  * that follow each other, so that the order is kept. All operands are contiguous unless there is a geometry. */
 #include "fault.h"
+#include "places.h"
 
 #define CHUNK (HP_ELEMENTS / HP_LSIZE)
 /* What this work-item takes, of `all` elements. */
@@ -34,6 +35,14 @@
 #else
 #define CHOSEN(i) (T_get(self[i]) != 0)
 #endif
+/* The chosen ones of a chunk, from its beginning on. */
+#define CHUNK_FIND(found, count, begin, end) \
+  hp_i32 found[CHUNK];                       \
+  hp_i32 count = 0;                          \
+  for (hp_i64 i = begin; i < end; ++i) {     \
+    found[count] = (hp_i32)(i - begin);      \
+    count += CHOSEN(i);                      \
+  }
 
 typedef struct {
   hp_i64 size[8];
@@ -63,18 +72,10 @@ HP_KERNEL(scan)(HP_GLOBAL hp_i64* counts, hp_i64 all) {
 HP_KERNEL(coordinates)(HP_GLOBAL hp_i64* out, HP_GLOBAL const T* self, HP_GLOBAL const hp_i64* counts, hp_i64 elements,
                        hp_i64 limit, shape s) {
   CHUNK_RANGE(begin, end, elements);
-  hp_i32 found[CHUNK];
-  hp_i32 count = 0;
-  for (hp_i64 i = begin; i < end; ++i) {
-    found[count] = (hp_i32)(i - begin);
-    count += CHOSEN(i);
-  }
+  CHUNK_FIND(found, count, begin, end)
   CHUNK_BASE(base, count);
-  hp_i64 place[DIMS], rest = begin;
-  for (int d = 0; d < DIMS; ++d) {
-    place[d] = rest % s.size[d];
-    rest /= s.size[d];
-  }
+  hp_i64 place[DIMS];
+  hp_place_of(begin, s.size, DIMS, place);
   hp_i64 line = begin - place[0]; /* where the line starts that place is in */
   for (hp_i32 k = 0; k < count && base + k < limit; ++k) {
     place[0] = begin + found[k] - line;
@@ -83,10 +84,7 @@ HP_KERNEL(coordinates)(HP_GLOBAL hp_i64* out, HP_GLOBAL const T* self, HP_GLOBAL
       line += s.size[0];
 #if DIMS > 1
       ++place[1];
-      for (int d = 1; d + 1 < DIMS && place[d] == s.size[d]; ++d) {
-        place[d] = 0;
-        ++place[d + 1];
-      }
+      hp_place_carry(s.size + 1, DIMS - 1, place + 1);
 #endif
     }
     for (int d = 0; d < DIMS; ++d) out[(base + k) * DIMS + DIMS - 1 - d] = place[d];
@@ -97,12 +95,7 @@ HP_KERNEL(coordinates)(HP_GLOBAL hp_i64* out, HP_GLOBAL const T* self, HP_GLOBAL
 HP_KERNEL(pick)(HP_GLOBAL R* out, HP_GLOBAL const R* from, HP_GLOBAL const T* self, HP_GLOBAL const hp_i64* counts,
                 hp_i64 elements) {
   CHUNK_RANGE(begin, end, elements);
-  hp_i32 found[CHUNK];
-  hp_i32 count = 0;
-  for (hp_i64 i = begin; i < end; ++i) {
-    found[count] = (hp_i32)(i - begin);
-    count += CHOSEN(i);
-  }
+  CHUNK_FIND(found, count, begin, end)
   CHUNK_BASE(base, count);
   for (hp_i32 k = 0; k < count; ++k) {
     for (int w = 0; w < WORDS; ++w) out[(base + k) * WORDS + w] = from[(begin + found[k]) * WORDS + w];
@@ -113,12 +106,7 @@ HP_KERNEL(pick)(HP_GLOBAL R* out, HP_GLOBAL const R* from, HP_GLOBAL const T* se
 HP_KERNEL(place)(HP_GLOBAL R* out, HP_GLOBAL const R* from, HP_GLOBAL const T* self, HP_GLOBAL const hp_i64* counts,
                  HP_GLOBAL hp_i64* fault, hp_i64 code, hp_i64 elements, hp_i64 limit) {
   CHUNK_RANGE(begin, end, elements);
-  hp_i32 found[CHUNK];
-  hp_i32 count = 0;
-  for (hp_i64 i = begin; i < end; ++i) {
-    found[count] = (hp_i32)(i - begin);
-    count += CHOSEN(i);
-  }
+  CHUNK_FIND(found, count, begin, end)
   CHUNK_BASE(base, count);
   for (hp_i32 k = 0; k < count; ++k) {
     if (base + k >= limit) {
@@ -240,11 +228,8 @@ HP_KERNEL(fill)(HP_GLOBAL T* self, HP_GLOBAL const hp_u8* mask, HP_GLOBAL const 
 #if HP_LSIZE == 1
   HP_ELEMENT_RANGE(begin, end, elements);
   const hp_i64 q_step = UNIT ? 1 : g.self[0], p_step = UNIT ? 1 : g.mask[0];
-  hp_i64 place[DIMS], rest = begin;
-  for (int d = 0; d < DIMS; ++d) {
-    place[d] = rest % g.size[d];
-    rest /= g.size[d];
-  }
+  hp_i64 place[DIMS];
+  hp_place_of(begin, g.size, DIMS, place);
   while (begin < end) {
     hp_i64 run = g.size[0] - place[0];
     run = run < end - begin ? run : end - begin;
@@ -261,10 +246,7 @@ HP_KERNEL(fill)(HP_GLOBAL T* self, HP_GLOBAL const hp_u8* mask, HP_GLOBAL const 
     }
     begin += run;
     place[0] += run;
-    for (int d = 0; d + 1 < DIMS && place[d] == g.size[d]; ++d) {
-      place[d] = 0;
-      ++place[d + 1];
-    }
+    hp_place_carry(g.size, DIMS, place);
   }
 #else
   HP_FOR_ELEMENTS(i, elements) {

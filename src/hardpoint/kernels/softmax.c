@@ -2,7 +2,7 @@
  * forward pass, R that of the gradient for its input). LOG: 0 softmax, 1 its logarithm, 2 the logarithm of the sum of
  * exponentials, one element a row. `rows` has the dimension innermost; `columns` has `inner` elements beside each
  * other, a block of which is a group's. */
-#include "vectors.h"
+#include "row_sums.h"
 
 /* Rows that fit are kept widened between the passes. */
 #define KEPT 4096

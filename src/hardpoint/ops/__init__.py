@@ -61,6 +61,9 @@ class Overload:
     takes_all: bool = False
     #: For ``custom``: tensor arguments that may be on the host as well.
     host: tuple[str, ...] = ()
+    #: For ``custom``: what the adapter's function gets after the overload's own arguments, in the adapter's language.
+    #: It tells overloads apart that have the same arguments.
+    more: tuple[str, ...] = ()
     #: For ``custom``: torch composes the overload of others, and does so for what the device does not take.
     composite: bool = False
 

@@ -31,6 +31,6 @@ OPS = (
         "custom",
         ("self", "tensor"),
         "out = the inner product of two vectors",
-        {"dot": Overload(), "vdot": Overload()},
+        {"dot": Overload(more=("false",)), "vdot": Overload(more=("true",))},
     ),
 )

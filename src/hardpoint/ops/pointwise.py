@@ -150,12 +150,14 @@ ARITHMETIC = (
             "complex": "M(angle)(self)",
         },
     ),
-    unary(
+    Op(
         "conj_physical",
+        "pointwise",
+        ("self",),
         "the complex conjugate",
-        everywhere("self", complex="M(conj)(self)"),
-        "conj_physical.out",
-        "unary",
+        # torch's own in-place form calls the CPU's kernel directly, whatever the device.
+        dict.fromkeys(("conj_physical.out", "conj_physical_"), Overload(iteration="unary")),
+        expression=everywhere("self", complex="M(conj)(self)"),
     ),
     Op(
         "polar",

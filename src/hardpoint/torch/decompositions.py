@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-#: Decompositions that do not keep what the operator promises here, with the reason.
-REFUSED = {
-    "aten::fill_.Scalar": "needs more memory than the operator",
-    "aten::fill_.Tensor": "needs more memory than the operator",
-    "aten::relu": "takes booleans, which torch refuses",
-    "aten::relu_": "takes booleans, which torch refuses",
-    "aten::_reshape_alias": "a view, which the adapter makes itself",
-    "aten::as_strided": "a view, which the adapter makes itself",
-    "aten::copy_": "the adapter's own",
-    "aten::_to_copy": "the adapter's own",
-    "aten::_scaled_dot_product_flash_attention_for_cpu": "not for devices",
-}
+from hardpoint.ops.torch_overloads import NOT_DECOMPOSED
 
 
 def find(name: str) -> Callable[..., Any] | None:
@@ -24,9 +13,10 @@ def find(name: str) -> Callable[..., Any] | None:
     import torch
     from torch._decomp import decomposition_table
 
-    if name in REFUSED or not name.startswith("aten::"):
+    namespace, _, bare = name.partition("::")
+    if namespace != "aten" or bare in NOT_DECOMPOSED:
         return None
-    packet, _, overload = name.removeprefix("aten::").partition(".")
+    packet, _, overload = bare.partition(".")
     operator = _overload(packet, overload or "default")
     # Numbers must not depend on which tier happens to serve: a seed gives the same ones at every call.
     if operator is None or torch.Tag.nondeterministic_seeded in operator.tags:

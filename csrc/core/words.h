@@ -2,14 +2,12 @@
 // dtype of that size.
 #pragma once
 
-#include "../core/copy_views.h"
-#include "../core/operator.h"
-#include "../core/view.h"
+#include "dimensions.h"
 
-namespace hp::ops {
+namespace hp {
 
-inline DType word_of(DType dtype) {
-  switch (info(dtype).bytes) {
+inline DType word_of(int bytes) {
+  switch (bytes) {
     case 1:
       return DType::kU8;
     case 2:
@@ -20,18 +18,21 @@ inline DType word_of(DType dtype) {
       return DType::kI64;  // two of them for 16 bytes
   }
 }
-inline int64_t words_of(DType dtype) { return info(dtype).bytes == 16 ? 2 : 1; }
+inline DType word_of(DType dtype) { return word_of(info(dtype).bytes); }
+inline int words_of(DType dtype) { return info(dtype).bytes == 16 ? 2 : 1; }
 
 // A view of the words of another, with strides that may be negative. An element of 16 bytes is a dimension of its own.
 struct Words {
-  explicit Words(const View& given) : view(given) {
-    const bool pairs = words_of(given.dtype) == 2;
+  explicit Words(const View& given) : Words(given, info(given.dtype).bytes) {}
+  // For a dtype that the core does not know, with elements of that many bytes.
+  Words(const View& given, int bytes) : view(given) {
+    view.dtype = word_of(bytes);
+    const bool pairs = bytes == 16;
     for (int d = 0; d < given.ndim; ++d) {
       sizes[d] = given.sizes[d];
       strides[d] = given.strides[d] * (pairs ? 2 : 1);
     }
     if (pairs) sizes[view.ndim] = 2, strides[view.ndim++] = 1;
-    view.dtype = word_of(given.dtype);
     view.sizes = sizes;
     view.strides = strides;
   }
@@ -40,7 +41,7 @@ struct Words {
   void advance(int64_t elements) { view.data = static_cast<char*>(view.data) + elements * info(view.dtype).bytes; }
 
   View view;
-  int64_t sizes[kMaxDimensions + 1], strides[kMaxDimensions + 1];
+  int64_t sizes[kMostDimensions], strides[kMostDimensions];
 };
 
-}  // namespace hp::ops
+}  // namespace hp
