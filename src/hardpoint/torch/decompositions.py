@@ -1,9 +1,11 @@
-"""Which operators PyTorch can express in terms of others; asked by the adapter when a device has no kernel."""
+"""Which operators PyTorch, or we, can express in terms of others; asked by the adapter when a device has no kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+from hardpoint.torch.compositions import OWN
 
 #: Decompositions that do not keep what the operator promises here, with the reason.
 REFUSED = {
@@ -24,6 +26,8 @@ def find(name: str) -> Callable[..., Any] | None:
     import torch
     from torch._decomp import decomposition_table
 
+    if name in OWN:
+        return OWN[name]
     if name in REFUSED or not name.startswith("aten::"):
         return None
     packet, _, overload = name.removeprefix("aten::").partition(".")
