@@ -179,8 +179,8 @@ bool linalg_inv(const Overload& overload, const Tensor& inverse, const Tensor& i
   return true;
 }
 
-// The derivative of a determinant expects the factors of the transpose where a is contiguous.
-bool of_transpose(const Tensor& a) { return a.is_contiguous(); }
+// The derivative of a determinant expects the factors of the transpose where a is contiguous and real.
+bool of_transpose(const Tensor& a) { return a.is_contiguous() && !a.is_complex(); }
 
 bool linalg_det(const Overload& overload, const Tensor& result, const Tensor& lu, const Tensor& pivots,
                 const Tensor& a) {

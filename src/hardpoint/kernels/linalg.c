@@ -40,7 +40,9 @@ HP_FN void linalg_reflect(HP_GLOBAL T* x, HP_GLOBAL const T* v, T tau, hp_i64 n)
 }
 
 /* Of complex numbers, the conjugates. */
-HP_KERNEL(conjugate)(HP_GLOBAL T* x, hp_i64 elements) { HP_FOR_ELEMENTS(i, elements) x[i] = number_conj(x[i]); }
+HP_KERNEL(conjugate)(HP_GLOBAL T* x, hp_i64 elements) {
+  HP_FOR_ELEMENTS(i, elements) { x[i] = number_conj(x[i]); }
+}
 
 /* A = P L U as LAPACK's getrf: pivots count from 1, info is the first one that is zero. PIVOT: 0 leaves the rows. */
 HP_KERNEL(lu)(HP_GLOBAL T* a, HP_GLOBAL hp_i32* pivots, HP_GLOBAL hp_i32* info, hp_i64 m, hp_i64 n) {
