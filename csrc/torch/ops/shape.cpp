@@ -140,6 +140,10 @@ Tensor batched(const Tensor& tensor, int64_t dims) {
 
 std::optional<Tensor> im2col(const Overload& overload, const Tensor& self, at::IntArrayRef kernel,
                              at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride) {
+  if (self.scalar_type() == at::kComplexDouble) {
+    return by_parts(self,
+                    [&](const Tensor& part) { return im2col(overload, part, kernel, dilation, padding, stride); });
+  }
   const auto w = windows_of(kernel, dilation, padding, stride);
   if (!w || (self.dim() != 3 && self.dim() != 4) || without_room(self, 3)) return std::nullopt;
   const auto count = count_windows(*w, self.size(-2), self.size(-1));
