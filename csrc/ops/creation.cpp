@@ -4,6 +4,7 @@
 #include "../core/dimensions.h"
 #include "../core/template_call.h"
 #include "../core/words.h"
+#include "parts.h"
 
 namespace hp::ops {
 namespace {
@@ -110,11 +111,13 @@ bool logspace(const Service& service, Device& device, const View& out, double st
 bool eye(const Service& service, Device& device, const View& out) {
   if (call_vendor(service, device, {output(out)})) return true;
   static TemplateKernels kernels("creation:eye", {"T"});
-  if (!service.has_compiler || !out.defined() || is_complex(out.dtype)) return false;
+  if (!service.has_compiler || !out.defined()) return false;
   PortableScope scope(service);
-  TemplateCall call(kernels, device, {out.dtype});
+  const Parts to(out);
+  TemplateCall call(kernels, device, {to.view.dtype});
   if (!call.available()) return false;
-  call.arg(out).integer(out.numel()).integer(out.sizes[1]).launch_elements(service.op, out.numel());
+  const int64_t elements = to.view.numel(), parts = is_complex(out.dtype) ? 2 : 1;
+  call.arg(out).integer(elements).integer(out.sizes[1]).integer(parts).launch_elements(service.op, elements);
   return scope.done();
 }
 

@@ -18,7 +18,7 @@ int64_t batch(const View& tensor, int trailing = 2) {
 }
 
 bool able(const Service& service, const View& a) {
-  return service.has_compiler && (a.dtype == DType::kF32 || a.dtype == DType::kF64);
+  return service.has_compiler && (a.dtype == DType::kF32 || a.dtype == DType::kF64 || is_complex(a.dtype));
 }
 
 // A view with sizes and strides of its own.
@@ -113,6 +113,17 @@ class Kernels {
     return copy(target, source);
   }
 
+  // Complex numbers become their conjugates; with `really` false, or real numbers, nothing changes.
+  bool conjugate(const Buffer& x, bool really = true) const {
+    static TemplateKernels kernels("linalg:conjugate", {"T"});
+    const int64_t elements = x.view().numel();
+    if (!really || !is_complex(dtype_) || elements == 0) return true;
+    TemplateCall call(kernels, device_, {dtype_});
+    if (!call.available()) return false;
+    call.pointer(x.data()).integer(elements).launch_elements(op_, elements);
+    return true;
+  }
+
   bool lu(void* a, const void* pivots, const void* info, int64_t m, int64_t n, bool pivot) const {
     static TemplateKernels kernels("linalg:lu", {"T"}, {"PIVOT"});
     TemplateCall call(kernels, device_, {dtype_}, {pivot});
@@ -171,14 +182,14 @@ class Kernels {
     return run(call);
   }
 
-  bool ldl(void* a, const void* pivots, const void* info, int64_t n) const {
-    static TemplateKernels kernels("linalg:ldl", {"T"});
-    TemplateCall call(kernels, device_, {dtype_});
+  bool ldl(void* a, const void* pivots, const void* info, int64_t n, bool hermitian) const {
+    static TemplateKernels kernels("linalg:ldl", {"T"}, {"HERMITIAN"});
+    TemplateCall call(kernels, device_, {dtype_}, {hermitian && is_complex(dtype_)});
     return call.available() && run(call.pointer(a).pointer(pivots).pointer(info).integer(n));
   }
-  bool ldl_solve(void* x, const void* a, const void* pivots, int64_t n, int64_t width) const {
-    static TemplateKernels kernels("linalg:ldl_solve", {"T"});
-    TemplateCall call(kernels, device_, {dtype_});
+  bool ldl_solve(void* x, const void* a, const void* pivots, int64_t n, int64_t width, bool hermitian) const {
+    static TemplateKernels kernels("linalg:ldl_solve", {"T"}, {"HERMITIAN"});
+    TemplateCall call(kernels, device_, {dtype_}, {hermitian && is_complex(dtype_)});
     return call.available() && run(call.pointer(x).pointer(a).pointer(pivots).integer(n).integer(width));
   }
 
@@ -211,7 +222,7 @@ bool solve(const Kernels& kernels, Device& device, const View& result, const Vie
   const bool backwards = left ? adjoint : !adjoint;
   const View target = x.view();
   if (!kernels.copy(factors.view(), expanded(lu, result, 2)) || !kernels.copy_vectors(exchanged, pivots, result) ||
-      !kernels.copy(target, transposed(expanded(b, result, 2), !left))) {
+      !kernels.copy(target, transposed(expanded(b, result, 2), !left)) || !kernels.conjugate(factors, adjoint)) {
     return false;
   }
   const bool solved = backwards ? kernels.triangular(x.data(), factors.data(), n, width, true, true, false) &&
@@ -227,8 +238,8 @@ bool solve(const Kernels& kernels, Device& device, const View& result, const Vie
 bool solve_cholesky(const Kernels& kernels, Device& device, const View& x, const View& factor, bool upper) {
   const int64_t n = rows(x), width = columns(x);
   const Buffer lower(device, x, n, n);
-  return kernels.copy(lower.view(), transposed(expanded(factor, x, 2), upper)) &&
-         kernels.triangular(x.data, lower.data(), n, width, false, false, false) &&
+  return kernels.copy(lower.view(), transposed(expanded(factor, x, 2), upper)) && kernels.conjugate(lower, upper) &&
+         kernels.triangular(x.data, lower.data(), n, width, false, false, false) && kernels.conjugate(lower) &&
          kernels.triangular(x.data, lower.data(), n, width, false, true, false);
 }
 
@@ -259,7 +270,8 @@ bool linalg_svd(const Service& service, Device& device, const View& u, const Vie
   steps.run(call);
   if (!compute_vectors) return scope.done();
   const View first = tall ? left.view() : right.view(), second = tall ? right.view() : left.view();
-  if (!steps.copy(u, first) || !steps.copy(vh, transposed(second))) return false;
+  // Of a tall matrix the right vectors are wanted as an adjoint; of another one, all was found of the transpose.
+  if (!steps.conjugate(right) || !steps.copy(u, first) || !steps.copy(vh, transposed(second))) return false;
   return scope.done();
 }
 
@@ -278,7 +290,7 @@ bool linalg_eigh(const Service& service, Device& device, const View& values, con
   const int64_t n = columns(a), count = batch(a);
   const Kernels steps(service, device, a.dtype, count);
   const Buffer w(device, a, n, n), v(device, a, n, compute_vectors ? n : 0);
-  const Memory work(device, count * 4 * (n + 1), a.dtype), order(device, count * (n + 1), DType::kI32);
+  const Memory work(device, count * 5 * (n + 1), a.dtype), order(device, count * (n + 1), DType::kI32);
   if (!steps.copy(w.view(), a)) return false;
   call.arg(values).arg(vectors).arg(info).pointer(w.data()).pointer(v.data()).pointer(work.get());
   call.pointer(order.get()).integer(n);
@@ -410,9 +422,9 @@ bool linalg_cholesky(const Service& service, Device& device, const View& factor,
   const Kernels kernels(service, device, a.dtype, batch(a));
   const int64_t n = rows(a);
   const Buffer lower(device, a, n, n);
-  if (!kernels.copy(lower.view(), transposed(a, upper)) || !kernels.cholesky(lower.data(), info.data, n) ||
-      !kernels.triangle(lower.view(), lower.view(), false, false) ||
-      !kernels.copy(transposed(factor, upper), lower.view())) {
+  if (!kernels.copy(lower.view(), transposed(a, upper)) || !kernels.conjugate(lower, upper) ||
+      !kernels.cholesky(lower.data(), info.data, n) || !kernels.triangle(lower.view(), lower.view(), false, false) ||
+      !kernels.conjugate(lower, upper) || !kernels.copy(transposed(factor, upper), lower.view())) {
     return false;
   }
   return scope.done();
@@ -445,21 +457,25 @@ bool cholesky_solve(const Service& service, Device& device, const View& result, 
 }
 
 bool linalg_ldl_factor(const Service& service, Device& device, const View& ld, const View& pivots, const View& info,
-                       const View& a) {
-  if (call_vendor(service, device, {output(ld), output(pivots), output(info), input(a)})) return true;
+                       const View& a, bool hermitian) {
+  if (call_vendor(service, device, {output(ld), output(pivots), output(info), input(a), attribute(hermitian)})) {
+    return true;
+  }
   if (!able(service, a)) return false;
   PortableScope scope(service);
   const Kernels kernels(service, device, a.dtype, batch(a));
   if (!kernels.copy(ld, a) || !kernels.triangle(ld, ld, false, false) ||
-      !kernels.ldl(ld.data, pivots.data, info.data, rows(a))) {
+      !kernels.ldl(ld.data, pivots.data, info.data, rows(a), hermitian)) {
     return false;
   }
   return scope.done();
 }
 
 bool linalg_ldl_solve(const Service& service, Device& device, const View& result, const View& ld, const View& pivots,
-                      const View& b) {
-  if (call_vendor(service, device, {output(result), input(ld), input(pivots), input(b)})) return true;
+                      const View& b, bool hermitian) {
+  if (call_vendor(service, device, {output(result), input(ld), input(pivots), input(b), attribute(hermitian)})) {
+    return true;
+  }
   if (!able(service, ld)) return false;
   PortableScope scope(service);
   const Kernels kernels(service, device, ld.dtype, batch(result));
@@ -468,7 +484,7 @@ bool linalg_ldl_solve(const Service& service, Device& device, const View& result
   const Memory exchanged(device, batch(result) * n, DType::kI32);
   if (!kernels.copy(factors.view(), expanded(ld, result, 2)) || !kernels.copy_vectors(exchanged, pivots, result) ||
       !kernels.copy(result, expanded(b, result, 2)) ||
-      !kernels.ldl_solve(result.data, factors.data(), exchanged.get(), n, columns(result))) {
+      !kernels.ldl_solve(result.data, factors.data(), exchanged.get(), n, columns(result), hermitian)) {
     return false;
   }
   return scope.done();
@@ -552,9 +568,9 @@ bool ormqr(const Service& service, Device& device, const View& result, const Vie
   const Buffer vectors(device, result, m, columns(reflections)), x(device, result, m, width);
   const Memory factors(device, tau.numel(), tau.dtype);
   if (!kernels.copy(vectors.view(), reflections) || !kernels.copy_vectors(factors, tau, result) ||
-      !kernels.copy(x.view(), transposed(other, !left)) ||
+      !kernels.copy(x.view(), transposed(other, !left)) || !kernels.conjugate(x, !left) ||
       !kernels.reflect(x.data(), vectors.view(), factors.get(), width, tau.sizes[tau.ndim - 1], of_transpose == left) ||
-      !kernels.copy(result, transposed(x.view(), !left))) {
+      !kernels.conjugate(x, !left) || !kernels.copy(result, transposed(x.view(), !left))) {
     return false;
   }
   return scope.done();

@@ -47,11 +47,12 @@ bool cholesky_inverse(const Service& service, Device& device, const View& result
 bool cholesky_solve(const Service& service, Device& device, const View& result, const View& b, const View& factor,
                     bool upper);
 
-// l d l' = a, with l and d in one matrix, from the lower triangle of a.
+// l d l' = a, with l and d in one matrix, from the lower triangle of a. The prime is the adjoint if `hermitian`, else
+// the transpose.
 bool linalg_ldl_factor(const Service& service, Device& device, const View& ld, const View& pivots, const View& info,
-                       const View& a);
+                       const View& a, bool hermitian);
 bool linalg_ldl_solve(const Service& service, Device& device, const View& result, const View& ld, const View& pivots,
-                      const View& b);
+                      const View& b, bool hermitian);
 
 // As linalg_lu_solve, with a triangle of a; `unit`: its diagonal counts as ones.
 bool linalg_solve_triangular(const Service& service, Device& device, const View& result, const View& a, const View& b,

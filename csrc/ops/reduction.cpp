@@ -134,7 +134,8 @@ bool trace(const Service& service, Device& device, const View& out, const View& 
   PortableScope scope(service);
   const int64_t length = std::min(self.sizes[0], self.sizes[1]), step = self.strides[0] + self.strides[1];
   const View diagonal{self.data, self.dtype, 1, &length, &step};
-  return rule.reduce(service, device, out, diagonal, accumulator(out.dtype), 1, false) && scope.done();
+  const Parts to(out), from(diagonal);
+  return rule.reduce(service, device, to.view, from.view, accumulator(to.view.dtype), 1, false) && scope.done();
 }
 
 bool equal(const Service& service, Device& device, const View& out, const View& self, const View& other) {

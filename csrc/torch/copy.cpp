@@ -10,8 +10,10 @@
 #include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/neg.h>
+#include <ATen/ops/view_as_real.h>
 
 #include "../core/copy_views.h"
+#include "by_parts.h"
 #include "custom.h"
 #include "kernel_call.h"
 
@@ -63,9 +65,24 @@ bool copy_by_vendor(const Tensor& dst, const Tensor& src) {
   return call.run();
 }
 
+bool copy_by_kernel(const Tensor& dst, const Tensor& src);
+
+// To or from complex numbers of two halves, of which kernels know the parts only.
+bool copy_halves(const Tensor& dst, const Tensor& src) {
+  const Tensor to = physical(dst), from = physical(src);
+  if (!to.is_complex()) return copy_by_kernel(to, at::real(from));
+  if (from.is_complex()) return copy_by_kernel(at::view_as_real(to), at::view_as_real(from));
+  at::imag(to).zero_();
+  return copy_by_kernel(at::real(to), from);
+}
+
 // On one device, any strides and dtypes; false when there is no kernel that takes it.
 bool copy_by_kernel(const Tensor& dst, const Tensor& src) {
   if (!same_bits(dst, src)) return false;
+  if (dst.scalar_type() != src.scalar_type() &&
+      (dst.scalar_type() == at::kComplexHalf || src.scalar_type() == at::kComplexHalf)) {
+    return copy_halves(dst, src);
+  }
   if (copy_by_vendor(dst, src)) return true;
   Operator& op = copy_operator();
   Device& device = device_holding(dst);

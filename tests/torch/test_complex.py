@@ -222,6 +222,16 @@ def test_products(name: str, dtype: torch.dtype) -> None:
         lambda t: (t @ t.mH).sum(),
         lambda t: t**3 + t.sqrt(),
         lambda t: torch.view_as_real(t).sum(-1),
+        lambda t: torch.nn.functional.pad(t, (2, 1), mode="reflect"),
+        lambda t: torch.nn.functional.pad(t[None], (2, 1, 1, 3), mode="replicate"),
+        lambda t: t.unfold(1, 3, 2).square(),
+        lambda t: torch.nn.functional.unfold(t[None, None], (2, 3)).square(),
+        lambda t: torch.cumprod(t, 1),
+        lambda t: torch.prod(t, 0),
+        lambda t: torch.var(t, 1),
+        lambda t: torch.std(t),
+        lambda t: torch.logcumsumexp(t, 1),
+        lambda t: torch.trace(t),
     ],
 )
 def test_gradients(function: Callable[[Tensor], Tensor]) -> None:
@@ -235,6 +245,81 @@ def test_gradients(function: Callable[[Tensor], Tensor]) -> None:
         assert not on_cpu()
         results.append((result.detach().cpu(), gradient.cpu()))
     torch.testing.assert_close(results[1], results[0])
+
+
+REDUCED = {
+    **{
+        f"{name}, {sorted(options)}": (lambda t, name=name, options=options: getattr(torch, name)(t, **options))
+        for name in ("var", "std", "var_mean", "std_mean")
+        for options in ({}, {"dim": 1}, {"dim": (0, 2), "keepdim": True}, {"correction": 0})
+    },
+    "trace": lambda t: torch.trace(t[0]),
+    "any": lambda t: torch.any(t * 0),
+    "all": lambda t: torch.all(t, 1),
+    "all of a number": lambda t: torch.all(t[0, 0, 0]),
+    "prod": lambda t: t[:, :5].prod(1),
+    "prod of a number": lambda t: t[0, 0, 0].prod(0),
+    "prod of others": lambda t: t.real[0, :4].prod(0, dtype=t.dtype),
+    "cumprod": lambda t: t[:, :9].cumprod(1),
+    "cumprod, last": lambda t: t[..., :9].cumprod(-1),
+    "cumsum of a number": lambda t: t[0, 0, 0].cumsum(0),
+    "cumsum of others": lambda t: t.real.cumsum(1, dtype=t.dtype),
+    "logcumsumexp": lambda t: (t * 5).logcumsumexp(1),
+    "logcumsumexp, last": lambda t: t.logcumsumexp(-1),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("name", REDUCED)
+def test_moments_truth_products_and_scans(name: str, dtype: torch.dtype) -> None:
+    x = numbers(11, 37, 21, dtype=dtype)
+    check(REDUCED[name], x)
+    check(REDUCED[name], x.transpose(0, 2))
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+def test_logarithms_of_sums_at_the_edges(dtype: torch.dtype) -> None:
+    parts = torch.tensor([-math.inf, math.inf, math.nan, 0.0, 1.0], dtype=dtype.to_real())
+    for order in ([0, 0, 4], [4, 1, 4], [1, 1, 4], [3, 2, 4], [0, 4, 3]):
+        given = torch.complex(parts[order], torch.zeros(3, dtype=dtype.to_real()))
+        check(lambda t: torch.logcumsumexp(t, 0), given)
+
+
+MADE = {
+    "eye": lambda t: torch.eye(5, 7, dtype=t.dtype, device=t.device),
+    "linspace": lambda t: torch.linspace(1 + 2j, -3, 9, dtype=t.dtype, device=t.device),
+    "linspace, one": lambda t: torch.linspace(1j, 3, 1, dtype=t.dtype, device=t.device),
+    "linspace, none": lambda t: torch.linspace(1j, 3, 0, dtype=t.dtype, device=t.device),
+    "logspace": lambda t: torch.logspace(1 + 2j, -1, 9, base=3, dtype=t.dtype, device=t.device),
+    "halves": lambda t: torch.complex(t.real.half(), t.imag.half()).to(t.dtype),
+    "halves and back": lambda t: (t.to(torch.complex32).to(t.dtype), t.real.to(torch.complex32).to(t.dtype)),
+    "halves, conjugate": lambda t: t.conj().to(torch.complex32).to(t.dtype),
+    "parts of halves": lambda t: t.to(torch.complex32).real.float() + 0,
+}
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("name", MADE)
+def test_sequences_and_halves(name: str, dtype: torch.dtype) -> None:
+    check(MADE[name], numbers(4, 6, dtype=dtype))
+
+
+def test_uniform_numbers(counted: Any) -> None:
+    x = torch.empty(20_000, dtype=torch.complex64, device="sim").uniform_(-1, 3).cpu()
+    for part in (x.real, x.imag):
+        assert part.min() >= -1
+        assert part.max() < 3
+        assert abs(part.mean() - 1) < 0.05
+    assert abs(torch.corrcoef(torch.view_as_real(x).T)[0, 1]) < 0.05
+    assert not on_cpu()
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool, torch.complex64], ids=str)
+def test_gradients_of_dropout_of_other_dtypes(dtype: torch.dtype) -> None:
+    grad, mask = torch.testing.make_tensor(5, 7, dtype=dtype, device="cpu"), torch.rand(5, 7) > 0.5
+    check(lambda g, m: torch.ops.aten.native_dropout_backward(g, m, 1.5), grad, mask)
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)

@@ -16,7 +16,7 @@ import hardpoint
 from hardpoint import check
 from hardpoint.kernels import template
 
-REAL = (torch.float32, torch.float64)
+TYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 SIZES = (0, 1, 2, 3, 7, 16, 33, 80)
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (4, 4), (7, 3), (3, 7), (2, 3, 5, 4), (0, 4, 4), (33, 17), (17, 33), (60, 60)]
 NAMES = (
@@ -30,6 +30,8 @@ NAMES = (
         "ormqr",
         "linalg.ldl_factor",
         "linalg.ldl_solve",
+        "linalg.lstsq",
+        "matrix_exp",
         "linalg.pinv",
         "pinverse",
         "linalg.cond",
@@ -49,6 +51,7 @@ def close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> N
     """Within a few roundings of a result whose elements are about `scale`; both sides round."""
     tolerance = 2e3 * torch.finfo(actual.dtype).eps
     assert actual.shape == expected.shape
+    assert actual.is_complex() == expected.is_complex()
     torch.testing.assert_close(
         actual.cpu(), expected.to(actual.dtype), rtol=tolerance, atol=tolerance * scale, equal_nan=True
     )
@@ -61,7 +64,7 @@ def well(n: int, dtype: torch.dtype, *batch: int) -> torch.Tensor:
 
 def positive(n: int, dtype: torch.dtype, *batch: int) -> torch.Tensor:
     a = torch.randn(*batch, n, n, dtype=dtype)
-    return a @ a.mT / max(n, 1) + torch.eye(n, dtype=dtype)
+    return a @ a.mH / max(n, 1) + torch.eye(n, dtype=dtype)
 
 
 def eye(n: int, like: torch.Tensor) -> torch.Tensor:
@@ -71,20 +74,22 @@ def eye(n: int, like: torch.Tensor) -> torch.Tensor:
 def orthogonal(q: torch.Tensor) -> None:
     """Columns are unit vectors at right angles."""
     q = q.cpu()
-    close(q.mT @ q, eye(q.shape[-1], q).expand(*q.shape[:-2], -1, -1))
+    close(q.mH @ q, eye(q.shape[-1], q).expand(*q.shape[:-2], -1, -1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_torch_s_samples(name: str) -> None:
     """Values, gradients, out= and layouts of every variant, as `hardpoint check` compares them."""
-    report = check.run(["ops"], ops=f"^{re.escape(name)}$", dtypes=["float32", "float64"], samples=3, isolate=False)
+    report = check.run(
+        ["ops"], ops=f"^{re.escape(name)}$", dtypes=["float32", "float64", "complex64"], samples=3, isolate=False
+    )
     assert report.results
     for result in report.results:
         assert result.verdict == "strict", (result.entry, result.failure, result.detail)
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_svd(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     a = torch.randn(shape, dtype=dtype)
@@ -97,16 +102,16 @@ def test_svd(shape: tuple[int, ...], dtype: torch.dtype) -> None:
             k = s.shape[-1]
             close(s, right.S, 10)
             orthogonal(u)
-            orthogonal(vh.mT)
+            orthogonal(vh.mH)
             close((u[..., :k] * s[..., None, :] @ vh[..., :k, :]).cpu(), given, 10)
     close(torch.linalg.svdvals(a.to("sim")), torch.linalg.svdvals(a), 10)
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_svd_of_awkward_matrices(dtype: torch.dtype) -> None:
     low = torch.randn(20, 3, dtype=dtype) @ torch.randn(3, 12, dtype=dtype)
     tiny = torch.finfo(dtype).tiny
-    graded = torch.randn(8, 8, dtype=dtype) * torch.logspace(0, -12, 8, dtype=dtype)
+    graded = torch.randn(8, 8, dtype=dtype) * torch.logspace(0, -12, 8).to(dtype)
     for a in (
         low,
         torch.zeros(5, 4, dtype=dtype),
@@ -121,8 +126,8 @@ def test_svd_of_awkward_matrices(dtype: torch.dtype) -> None:
         k = s.shape[0]
         close(s / size, torch.linalg.svdvals(a) / size)
         orthogonal(u)
-        orthogonal(vh.mT)
-        close(u[:, :k] @ torch.diag(s / size) @ vh[:k], a / size)
+        orthogonal(vh.mH)
+        close(u[:, :k] * (s / size) @ vh[:k], a / size)
     for bad in (math.nan, math.inf):
         a = torch.randn(3, 4, dtype=dtype)
         a[1, 2] = bad
@@ -130,20 +135,21 @@ def test_svd_of_awkward_matrices(dtype: torch.dtype) -> None:
             torch.linalg.svd(a.to("sim"))
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", SIZES)
 def test_eigh(n: int, dtype: torch.dtype) -> None:
     for a in (torch.randn(n, n, dtype=dtype), torch.randn(2, 3, n, n, dtype=dtype).mT, torch.zeros(n, n, dtype=dtype)):
         for uplo in "LU":
-            half = a.tril() + a.tril(-1).mT if uplo == "L" else a.triu() + a.triu(1).mT
+            half = a.tril(-1) if uplo == "L" else a.triu(1)
+            half = half + half.mH + torch.diag_embed(a.diagonal(dim1=-2, dim2=-1).real)
             values, vectors = torch.linalg.eigh(a.to("sim"), UPLO=uplo)
             close(values, torch.linalg.eigvalsh(a, UPLO=uplo), 10)
             orthogonal(vectors)
-            close((vectors * values[..., None, :] @ vectors.mT).cpu(), half, 10)
+            close((vectors * values[..., None, :] @ vectors.mH).cpu(), half, 10)
             close(torch.linalg.eigvalsh(a.to("sim"), UPLO=uplo), torch.linalg.eigvalsh(a, UPLO=uplo), 10)
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", SIZES)
 def test_inverse_solution_and_determinant(n: int, dtype: torch.dtype) -> None:
     for a in (well(n, dtype), well(n, dtype, 2, 3), well(n, dtype, 2).mT, well(n, dtype, 0)):
@@ -162,7 +168,7 @@ def test_inverse_solution_and_determinant(n: int, dtype: torch.dtype) -> None:
     close(torch.linalg.solve(a.to("sim"), b.to("sim")), torch.linalg.solve(a, b))
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_lu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     a = torch.randn(shape, dtype=dtype)
@@ -179,7 +185,7 @@ def test_lu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
         assert torch.lu_unpack(lu, pivots, unpack_pivots=False)[0].shape == (0,)
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", [0, 1, 5, 40])
 def test_solution_from_factors(n: int, dtype: torch.dtype) -> None:
     a, b = well(n, dtype, 3, 1), torch.randn(2, n, 4, dtype=dtype)
@@ -217,7 +223,7 @@ def test_info_of_singular_matrices() -> None:
     assert (sign.item(), logarithm.item()) == (0, -math.inf)
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", SIZES)
 def test_cholesky(n: int, dtype: torch.dtype) -> None:
     for a in (positive(n, dtype), positive(n, dtype, 2, 3), positive(n, dtype, 0)):
@@ -232,7 +238,7 @@ def test_cholesky(n: int, dtype: torch.dtype) -> None:
             close(torch.cholesky_solve(b.to("sim"), ours, upper), torch.cholesky_solve(b, factor, upper))
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", [0, 1, 6, 40])
 def test_triangular(n: int, dtype: torch.dtype) -> None:
     a, b = well(n, dtype, 2, 1) / 4, torch.randn(3, n, 5, dtype=dtype)
@@ -254,7 +260,7 @@ def test_triangular(n: int, dtype: torch.dtype) -> None:
                 assert torch.equal(ours.cloned_coefficient.cpu(), right.cloned_coefficient)
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_qr(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     a = torch.randn(shape, dtype=dtype)
@@ -278,18 +284,20 @@ def test_qr(shape: tuple[int, ...], dtype: torch.dtype) -> None:
                 close(torch.ormqr(made, tau, other.to("sim"), left, transpose), right, 10)
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", SIZES)
-def test_ldl(n: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("hermitian", [False, True])
+def test_ldl(hermitian: bool, n: int, dtype: torch.dtype) -> None:
     for a in (torch.randn(n, n, dtype=dtype), torch.randn(3, n, n, dtype=dtype), positive(n, dtype, 2)):
-        a = a + a.mT
-        right, ours = torch.linalg.ldl_factor_ex(a), torch.linalg.ldl_factor_ex(a.to("sim"))
+        a = a + (a.mH if hermitian else a.mT)
+        right = torch.linalg.ldl_factor_ex(a, hermitian=hermitian)
+        ours = torch.linalg.ldl_factor_ex(a.to("sim"), hermitian=hermitian)
         # Zeros of the CPU's matrix are above the diagonal; LAPACK's blocks round otherwise than single columns.
         assert torch.equal(ours.pivots.cpu(), right.pivots)
         assert torch.equal(ours.info.cpu(), right.info)
         close(ours.LD, right.LD, 100)
         b = torch.randn(*a.shape[:-2], n, 3, dtype=dtype)
-        solution = torch.linalg.ldl_solve(*ours[:2], b.to("sim")).cpu()
+        solution = torch.linalg.ldl_solve(*ours[:2], b.to("sim"), hermitian=hermitian).cpu()
         close(a @ solution, b, 100)
 
 
@@ -316,8 +324,8 @@ def test_outputs_of_other_layouts() -> None:
         torch.linalg.inv,
         torch.linalg.det,
         lambda a: torch.linalg.slogdet(a).logabsdet,
-        lambda a: torch.linalg.cholesky(a @ a.mT),
-        lambda a: torch.linalg.eigvalsh(a + a.mT),
+        lambda a: torch.linalg.cholesky(a @ a.mH),
+        lambda a: torch.linalg.eigvalsh(a + a.mH),
         lambda a: torch.linalg.svd(a).S,
         lambda a: torch.linalg.qr(a).R,
         lambda a: torch.linalg.solve(a, a @ a),
@@ -325,8 +333,9 @@ def test_outputs_of_other_layouts() -> None:
         lambda a: torch.linalg.solve_triangular(a, a.mT, upper=True),
     ],
 )
-def test_gradients(function: Any) -> None:
-    for a in (well(5, torch.float64, 2), well(5, torch.float64, 2).mT.contiguous().mT):
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_gradients(dtype: torch.dtype, function: Any) -> None:
+    for a in (well(5, dtype, 2), well(5, dtype, 2).mT.contiguous().mT):
         given, device = a.clone().requires_grad_(), a.to("sim").requires_grad_()
         right, ours = function(given), function(device)
         close(ours.detach(), right.detach(), 1e3)
@@ -348,6 +357,9 @@ def test_other_dialects_have_the_kernels(dialect: str) -> None:
     for family, names in kernels.items():
         text = (folder / f"{family}.c").read_text()
         for name in names:
-            made, entry, _ = template.source(family, text, name, "T=f32 PIVOT=1 UPPER=0 VECTORS=1", dialect, 64)
-            assert f" {entry}(" in made
-            assert "typedef float T;" in made
+            for kind, written in (("f32", "typedef float T;"), ("c64", "typedef hp_c64 T,")):
+                made, entry, _ = template.source(
+                    family, text, name, f"T={kind} PIVOT=1 UPPER=0 VECTORS=1 HERMITIAN=0", dialect, 64
+                )
+                assert f" {entry}(" in made
+                assert written in made

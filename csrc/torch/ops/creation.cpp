@@ -2,9 +2,11 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/pow.h>
 
 #include <cmath>
 
+#include "../by_parts.h"
 #include "../custom.h"
 
 namespace hp::torch_adapter::ops {
@@ -105,12 +107,19 @@ double bound(const at::Scalar& value, at::ScalarType dtype) {
   return at::isIntegralType(dtype, false) ? static_cast<double>(value.toLong()) : value.toDouble();
 }
 bool spaceable(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::ScalarType dtype) {
-  return real(start) && real(end) && steps >= 0 && !at::isComplexType(dtype) && dtype != at::kBool;
+  return real(start) && real(end) && steps >= 0 && dtype != at::kBool;
 }
 
 bool linspace(const Overload& overload, const at::Scalar& start, const at::Scalar& end, int64_t steps,
               const Tensor& out) {
   const at::ScalarType dtype = out.scalar_type();
+  if (at::isComplexType(dtype) && steps >= 0) {
+    // Both parts go in steps of their own.
+    if (out.numel() != steps) out.resize_({steps});
+    const auto from = start.toComplexDouble(), to = end.toComplexDouble();
+    return linspace(overload, from.real(), to.real(), steps, at::real(out)) &&
+           linspace(overload, from.imag(), to.imag(), steps, at::imag(out));
+  }
   if (!spaceable(start, end, steps, dtype)) return false;
   return sequence(out, steps, [&](const View& to) {
     return hp::ops::linspace(overload, device_holding(out), to, bound(start, dtype), bound(end, dtype));
@@ -120,6 +129,11 @@ bool linspace(const Overload& overload, const at::Scalar& start, const at::Scala
 bool logspace(const Overload& overload, const at::Scalar& start, const at::Scalar& end, int64_t steps, double base,
               const Tensor& out) {
   const at::ScalarType dtype = out.scalar_type();
+  if (at::isComplexType(dtype)) {
+    if (!linspace(overload, start, end, steps, out)) return false;
+    at::pow_out(const_cast<Tensor&>(out), at::Scalar(base), out);
+    return true;
+  }
   if (!spaceable(start, end, steps, dtype)) return false;
   return sequence(out, steps, [&](const View& to) {
     return hp::ops::logspace(overload, device_holding(out), to, bound(start, dtype), bound(end, dtype), base);
@@ -129,7 +143,7 @@ bool logspace(const Overload& overload, const at::Scalar& start, const at::Scala
 // ---- Matrices and complex numbers
 
 bool eye(const Overload& overload, int64_t rows, int64_t columns, const Tensor& out) {
-  if (rows < 0 || columns < 0 || out.is_complex()) return false;
+  if (rows < 0 || columns < 0) return false;
   out.resize_({rows, columns});
   if (out.numel() == 0) return true;
   const ContiguousOutput target(out);
@@ -141,12 +155,18 @@ bool eye(const Overload& overload, int64_t rows, const Tensor& out) { return eye
 
 bool complex(const Overload& overload, const Tensor& real, const Tensor& imag, const Tensor& out) {
   const at::ScalarType dtype = real.scalar_type();
-  if (imag.scalar_type() != dtype || (dtype != at::kFloat && dtype != at::kDouble)) return false;
+  if (imag.scalar_type() != dtype || (dtype != at::kFloat && dtype != at::kDouble && dtype != at::kHalf)) return false;
   if (out.scalar_type() != c10::toComplexType(dtype)) return false;
   const auto sizes = at::infer_size(real.sizes(), imag.sizes());
   at::native::resize_output(out, sizes);
   if (out.numel() == 0) return true;
   const Tensor a = real.expand(sizes), b = imag.expand(sizes);
+  if (dtype == at::kHalf) {
+    // Kernels know no such complex numbers, only their parts.
+    copy_tensor(at::real(out), a, false);
+    copy_tensor(at::imag(out), b, false);
+    return true;
+  }
   return hp::ops::complex(overload, device_holding(out), view(out), view(a), view(b));
 }
 

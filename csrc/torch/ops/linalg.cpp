@@ -13,7 +13,8 @@ using Pair = std::tuple<Tensor, Tensor>;
 
 // Others are the CPU tier's.
 bool taken(const Tensor& a) {
-  return (a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble) && a.dim() >= 2;
+  const at::ScalarType dtype = c10::toRealValueType(a.scalar_type());
+  return (dtype == at::kFloat || dtype == at::kDouble) && a.dim() >= 2;
 }
 bool taken(const Tensor& a, const Tensor& b) { return taken(a) && taken(b) && b.scalar_type() == a.scalar_type(); }
 bool is_square(const Tensor& a) { return a.size(-1) == a.size(-2); }
@@ -178,8 +179,8 @@ bool linalg_inv(const Overload& overload, const Tensor& inverse, const Tensor& i
   return true;
 }
 
-// The derivative of a determinant expects the factors of the transpose where a is contiguous.
-bool of_transpose(const Tensor& a) { return a.is_contiguous(); }
+// The derivative of a determinant expects the factors of the transpose where a is contiguous and real.
+bool of_transpose(const Tensor& a) { return a.is_contiguous() && !a.is_complex(); }
 
 bool linalg_det(const Overload& overload, const Tensor& result, const Tensor& lu, const Tensor& pivots,
                 const Tensor& a) {
@@ -247,22 +248,25 @@ std::optional<Tensor> cholesky_solve(const Overload& overload, const Tensor& b, 
 }
 
 bool linalg_ldl_factor(const Overload& overload, const Tensor& ld, const Tensor& pivots, const Tensor& info,
-                       const Tensor& a, bool /*hermitian*/, bool check_errors) {
+                       const Tensor& a, bool hermitian, bool check_errors) {
   if (!taken(a)) return false;
   const ColumnOutput factors(ld);
   const ContiguousOutput exchanged(pivots), codes(info);
-  if (!hp::ops::linalg_ldl_factor(overload, device_holding(a), view(factors), view(exchanged), view(codes), view(a)))
+  if (!hp::ops::linalg_ldl_factor(overload, device_holding(a), view(factors), view(exchanged), view(codes), view(a),
+                                  hermitian)) {
     return false;
+  }
   finish(factors, exchanged, codes);
   if (check_errors) check(info, "torch.linalg.ldl_factor_ex", a);
   return true;
 }
 
 bool linalg_ldl_solve(const Overload& overload, const Tensor& result, const Tensor& ld, const Tensor& pivots,
-                      const Tensor& b, bool /*hermitian*/) {
+                      const Tensor& b, bool hermitian) {
   if (!taken(ld, b)) return false;
   const ColumnOutput x(result);
-  return hp::ops::linalg_ldl_solve(overload, device_holding(ld), view(x), view(ld), view(pivots), view(b)) && finish(x);
+  return hp::ops::linalg_ldl_solve(overload, device_holding(ld), view(x), view(ld), view(pivots), view(b), hermitian) &&
+         finish(x);
 }
 
 std::optional<Tensor> linalg_solve_triangular(const Overload& overload, const Tensor& a, const Tensor& b, bool upper,
@@ -270,8 +274,10 @@ std::optional<Tensor> linalg_solve_triangular(const Overload& overload, const Te
   if (!taken(a, b) || !is_square(a) || a.size(-1) != b.size(left ? -2 : -1)) return std::nullopt;
   const auto batch = at::infer_size(batch_of(a), batch_of(b));
   const Tensor made = columns(batch, b.size(-2), b.size(-1), b);
-  if (!hp::ops::linalg_solve_triangular(overload, device_holding(a), view(made), view(a), view(b), left, upper, false,
-                                        unitriangular)) {
+  // torch leaves conjugation to this operator.
+  const Tensor matrix = a.resolve_conj(), right = b.resolve_conj();
+  if (!hp::ops::linalg_solve_triangular(overload, device_holding(a), view(made), view(matrix), view(right), left, upper,
+                                        false, unitriangular)) {
     return std::nullopt;
   }
   return made;

@@ -1,5 +1,8 @@
 #include "../../ops/moments.h"
 
+#include <ATen/ops/add.h>
+
+#include "../by_parts.h"
 #include "../custom.h"
 #include "../dimensions.h"
 
@@ -9,7 +12,8 @@ namespace {
 using Correction = std::optional<at::Scalar>;
 
 bool takes(const Tensor& self, const Correction& correction) {
-  return at::isFloatingType(self.scalar_type()) && !(correction && correction->isComplex());
+  return at::isFloatingType(c10::toRealValueType(self.scalar_type())) && to_core(self.scalar_type()) != DType::kNone &&
+         !(correction && correction->isComplex());
 }
 
 double degrees_lost(const char* name, const Tensor& self, const Tensor& out, const Correction& correction) {
@@ -20,6 +24,12 @@ double degrees_lost(const char* name, const Tensor& self, const Tensor& out, con
                "(input numel divided by output numel).");
   }
   return lost;
+}
+
+// Complex numbers spread as far as both their parts together.
+Tensor together(const Tensor& re, const Tensor& im, bool root) {
+  Tensor sum = at::add(re, im);
+  return root ? sum.sqrt_() : sum;
 }
 
 template <auto kReduce>
@@ -33,6 +43,12 @@ template <auto kReduce>
 OptionalTensor spread(const char* name, const Overload& overload, const Tensor& self, at::OptionalIntArrayRef dims,
                       const Correction& correction, bool keepdim) {
   if (!takes(self, correction)) return {};
+  if (self.is_complex()) {
+    const auto re = spread<&hp::ops::var>(name, overload, at::real(self), dims, correction, keepdim);
+    const auto im = spread<&hp::ops::var>(name, overload, at::imag(self), dims, correction, keepdim);
+    if (!re || !im) return {};
+    return together(*re, *im, kReduce == &hp::ops::std);
+  }
   const uint64_t mask = mask_of(self, dims);
   const Tensor out = empty(reduced_shape(self, mask, keepdim), self.scalar_type(), self.device().index());
   if (!spread_into<kReduce>(name, overload, out, self, mask, correction, keepdim)) return {};
@@ -43,6 +59,10 @@ template <auto kReduce>
 bool spread(const char* name, const Overload& overload, const Tensor& self, at::OptionalIntArrayRef dims,
             const Correction& correction, bool keepdim, const Tensor& out) {
   if (!takes(self, correction) || !at::isFloatingType(out.scalar_type())) return false;
+  if (self.is_complex()) {
+    if (out.scalar_type() != c10::toRealValueType(self.scalar_type())) return false;
+    return deliver(out, spread<kReduce>(name, overload, self, dims, correction, keepdim));
+  }
   const uint64_t mask = mask_of(self, dims);
   at::native::resize_output(out, reduced_shape(self, mask, keepdim));
   return spread_into<kReduce>(name, overload, out, self, mask, correction, keepdim);
@@ -55,6 +75,13 @@ std::optional<std::tuple<Tensor, Tensor>> both(const char* name, const Overload&
                                                at::OptionalIntArrayRef dims, const Correction& correction,
                                                bool keepdim) {
   if (!takes(self, correction)) return {};
+  if (self.is_complex()) {
+    const auto re = both<&hp::ops::var_mean>(name, overload, at::real(self), dims, correction, keepdim);
+    const auto im = both<&hp::ops::var_mean>(name, overload, at::imag(self), dims, correction, keepdim);
+    if (!re || !im) return {};
+    return std::make_tuple(together(std::get<0>(*re), std::get<0>(*im), kReduce == &hp::ops::std_mean),
+                           at::complex(std::get<1>(*re), std::get<1>(*im)));
+  }
   const uint64_t mask = mask_of(self, dims);
   Tensor out = empty(reduced_shape(self, mask, keepdim), self.scalar_type(), self.device().index());
   Tensor mean = output_like(out);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../by_parts.h"
 #include "../custom.h"
 
 namespace hp::torch_adapter::ops {
@@ -48,12 +49,19 @@ OptionalTensor pad(Function function, const Overload& overload, const Tensor& se
   return out;
 }
 
+bool run_backward(Function function, const Overload& overload, const Tensor& out, const Tensor& grad,
+                  at::IntArrayRef padding) {
+  if (!grad.is_complex()) return run(function, overload, out, grad, padding);
+  return run(function, overload, at::real(out), at::real(grad), padding) &&
+         run(function, overload, at::imag(out), at::imag(grad), padding);
+}
+
 OptionalTensor pad_backward(Function function, const Overload& overload, const Tensor& grad, const Tensor& self,
                             at::IntArrayRef padding, bool reflects) {
   const auto sizes = padded(self, padding, reflects);
   if (!sizes || grad.sizes() != *sizes) return std::nullopt;
   Tensor out = empty(self.sizes(), grad.scalar_type(), self.device().index());
-  if (!run(function, overload, out, grad, padding)) return std::nullopt;
+  if (!run_backward(function, overload, out, grad, padding)) return std::nullopt;
   return out;
 }
 
@@ -75,7 +83,7 @@ bool replication_pad(const Overload& overload, const Tensor& out, const Tensor& 
 
 bool reflection_pad_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad,
                              const Tensor& /*self*/, at::IntArrayRef padding) {
-  return run(hp::ops::reflection_pad_backward, overload, grad_input, grad, padding);
+  return run_backward(hp::ops::reflection_pad_backward, overload, grad_input, grad, padding);
 }
 OptionalTensor reflection_pad_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                        at::IntArrayRef padding) {
@@ -88,7 +96,7 @@ bool reflection_pad_backward(const Overload& overload, const Tensor& grad, const
 
 bool replication_pad_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad,
                               const Tensor& /*self*/, at::IntArrayRef padding) {
-  return run(hp::ops::replication_pad_backward, overload, grad_input, grad, padding);
+  return run_backward(hp::ops::replication_pad_backward, overload, grad_input, grad, padding);
 }
 OptionalTensor replication_pad_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                         at::IntArrayRef padding) {

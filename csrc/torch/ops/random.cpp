@@ -5,6 +5,7 @@
 #include <ATen/ops/_standard_gamma.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/multinomial_native.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/view_as_real.h>
@@ -39,6 +40,7 @@ bool fill(const Overload& overload, const Tensor& self, const RandomFill& fillin
 // Parameters that torch refuses go to the last tier, which says why.
 
 bool uniform(const Overload& overload, const Tensor& self, double from, double to, const MaybeGenerator& generator) {
+  if (self.is_complex() && !self.is_conj()) return uniform(overload, at::view_as_real(self), from, to, generator);
   if (!real_floating(self) || !(from <= to) || !std::isfinite(to - from)) return false;
   // Beyond 16 bits' range: torch's own limits for the dtype.
   if (self.scalar_type() == at::kHalf && !(std::abs(from) <= 65504 && std::abs(to) <= 65504 && to - from <= 65504)) {
@@ -219,9 +221,9 @@ std::optional<TwoTensors> dropout(const Overload& overload, const Tensor& input,
 
 std::optional<Tensor> dropout_backward(const Overload& overload, const Tensor& grad_output, const Tensor& mask,
                                        double scale) {
-  if (!real_floating(grad_output) || mask.scalar_type() != at::kBool || mask.sizes() != grad_output.sizes()) {
-    return std::nullopt;
-  }
+  if (mask.scalar_type() != at::kBool || mask.sizes() != grad_output.sizes()) return std::nullopt;
+  // Whole numbers become floating-point ones, as with torch.
+  if (!real_floating(grad_output)) return at::mul(grad_output, at::mul(mask.to(grad_output.scalar_type()), scale));
   // Laid out alike and dense: the order of elements does not matter.
   const bool alike = grad_output.strides() == mask.strides() && mask.is_non_overlapping_and_dense();
   const Tensor grad = alike ? grad_output : grad_output.contiguous(), kept = alike ? mask : mask.contiguous();

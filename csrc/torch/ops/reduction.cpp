@@ -3,6 +3,7 @@
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/ne.h>
 
 #include "../custom.h"
 #include "../dimensions.h"
@@ -39,9 +40,11 @@ Tensor folded_product(const Overload& overload, const Tensor& self, int64_t dim)
 
 bool prod(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, bool keepdim,
           OptionalDtype /*dtype*/) {
-  if (self.is_complex() && self.dim() > 0 && self.scalar_type() == out.scalar_type() && overload.has_compiler) {
-    dim = dim < 0 ? dim + self.dim() : dim;
-    copy_tensor(keepdim ? out.select(dim, 0) : out, folded_product(overload, self, dim), false);
+  if (out.is_complex() && overload.has_compiler) {
+    const Tensor given = self.dim() == 0 ? self.unsqueeze(0) : self;
+    dim = at::maybe_wrap_dim(dim, given.dim());
+    const Tensor product = folded_product(overload, given.to(out.scalar_type()), dim);
+    copy_tensor(keepdim && self.dim() > 0 ? out.select(dim, 0) : out, product, false);
     return true;
   }
   return hp::ops::prod(overload, device_holding(self), view(out), view(self), mask_of(self, dim), keepdim);
@@ -49,9 +52,9 @@ bool prod(const Overload& overload, const Tensor& out, const Tensor& self, int64
 
 OptionalTensor prod(const Overload& overload, const Tensor& self, OptionalDtype dtype) {
   const Tensor out = empty({}, at::native::get_dtype_from_self(self, dtype, true), self.device().index());
-  if (self.is_complex()) {
-    if (out.scalar_type() != self.scalar_type() || !overload.has_compiler) return {};
-    return folded_product(overload, self.reshape({-1}), 0);
+  if (out.is_complex()) {
+    if (!overload.has_compiler) return {};
+    return folded_product(overload, self.to(out.scalar_type()).reshape({-1}), 0);
   }
   if (!hp::ops::prod(overload, device_holding(self), view(out), view(self), all_dimensions(self), false)) return {};
   return out;
@@ -103,18 +106,24 @@ auto amin(const auto&... args) { return extreme<&hp::ops::amin>(args...); }
 
 // Of everything, of one dimension, or of several; there an empty list means none.
 template <auto kReduce>
+bool truth_along(const Overload& overload, const Tensor& out, const Tensor& self, uint64_t dims, bool keepdim) {
+  // A complex number is true if either part is.
+  const Tensor given = self.is_complex() ? at::ne(self, 0) : self;
+  return kReduce(overload, device_holding(self), view(out), view(given), dims, keepdim);
+}
+template <auto kReduce>
 bool truth(const Overload& overload, const Tensor& out, const Tensor& self) {
-  return kReduce(overload, device_holding(self), view(out), view(self), all_dimensions(self), false);
+  return truth_along<kReduce>(overload, out, self, all_dimensions(self), false);
 }
 template <auto kReduce>
 bool truth(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, bool keepdim) {
-  return kReduce(overload, device_holding(self), view(out), view(self), mask_of(self, dim), keepdim);
+  return truth_along<kReduce>(overload, out, self, mask_of(self, dim), keepdim);
 }
 template <auto kReduce>
 bool truth(const Overload& overload, const Tensor& out, const Tensor& self, at::OptionalIntArrayRef dims,
            bool keepdim) {
   const uint64_t mask = dims && dims->empty() ? 0 : mask_of(self, dims);
-  return kReduce(overload, device_holding(self), view(out), view(self), mask, keepdim);
+  return truth_along<kReduce>(overload, out, self, mask, keepdim);
 }
 auto any(const auto&... args) { return truth<&hp::ops::any>(args...); }
 auto all(const auto&... args) { return truth<&hp::ops::all>(args...); }

@@ -11,7 +11,11 @@ template <auto kScan>
 bool into(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   if (out.numel() == 0) return true;
-  const Tensor from = self.contiguous();
+  if (self.dim() == 0) {
+    copy_tensor(out, self, false);
+    return true;
+  }
+  const Tensor from = (out.is_complex() ? self.to(out.scalar_type()) : self).contiguous();
   const ContiguousOutput to(out);
   if (!kScan(overload, device_holding(self), view(to.tensor()), view(from), dim)) return false;
   to.finish();
@@ -26,14 +30,16 @@ bool cumprod(const Overload& overload, const Tensor& out, const Tensor& self, in
   return into<&hp::ops::cumprod>(overload, out, self, dim);
 }
 
+bool has_logarithm(const Tensor& self) { return at::isFloatingType(c10::toRealValueType(self.scalar_type())); }
+
 OptionalTensor logcumsumexp(const Overload& overload, const Tensor& self, int64_t dim) {
-  if (!at::isFloatingType(self.scalar_type())) return {};  // torch's own error
+  if (!has_logarithm(self)) return {};  // torch's own error
   const Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index());
   if (!into<&hp::ops::logcumsumexp>(overload, out, self, dim)) return {};
   return out;
 }
 bool logcumsumexp(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& out) {
-  if (!at::isFloatingType(self.scalar_type()) || out.scalar_type() != self.scalar_type()) return false;
+  if (!has_logarithm(self) || out.scalar_type() != self.scalar_type()) return false;
   at::native::resize_output(out, self.sizes());
   return into<&hp::ops::logcumsumexp>(overload, out, self, dim);
 }

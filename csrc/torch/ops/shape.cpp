@@ -3,6 +3,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 
+#include "../by_parts.h"
 #include "../custom.h"
 
 namespace hp::torch_adapter::ops {
@@ -86,6 +87,9 @@ std::optional<Tensor> channel_shuffle(const Overload& overload, const Tensor& se
 
 std::optional<Tensor> unfold_backward(const Overload& overload, const Tensor& grad, at::IntArrayRef sizes, int64_t dim,
                                       int64_t size, int64_t step) {
+  if (grad.is_complex()) {
+    return by_parts(grad, [&](const Tensor& part) { return unfold_backward(overload, part, sizes, dim, size, step); });
+  }
   Tensor out = empty(sizes, grad.scalar_type(), grad.device().index());
   if (out.numel() == 0) return out;
   if (grad.numel() == 0) return out.zero_();
@@ -136,6 +140,10 @@ Tensor batched(const Tensor& tensor, int64_t dims) {
 
 std::optional<Tensor> im2col(const Overload& overload, const Tensor& self, at::IntArrayRef kernel,
                              at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride) {
+  if (self.scalar_type() == at::kComplexDouble) {
+    return by_parts(self,
+                    [&](const Tensor& part) { return im2col(overload, part, kernel, dilation, padding, stride); });
+  }
   const auto w = windows_of(kernel, dilation, padding, stride);
   if (!w || (self.dim() != 3 && self.dim() != 4) || without_room(self, 3)) return std::nullopt;
   const auto count = count_windows(*w, self.size(-2), self.size(-1));
@@ -151,6 +159,11 @@ std::optional<Tensor> im2col(const Overload& overload, const Tensor& self, at::I
 std::optional<Tensor> col2im(const Overload& overload, const Tensor& self, at::IntArrayRef output_size,
                              at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
                              at::IntArrayRef stride) {
+  if (self.is_complex()) {
+    return by_parts(self, [&](const Tensor& part) {
+      return col2im(overload, part, output_size, kernel, dilation, padding, stride);
+    });
+  }
   const auto w = windows_of(kernel, dilation, padding, stride);
   if (!w || output_size.size() != 2 || (self.dim() != 2 && self.dim() != 3) || without_room(self, 2))
     return std::nullopt;

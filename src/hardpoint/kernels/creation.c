@@ -49,6 +49,8 @@ HP_KERNEL(linspace)(HP_GLOBAL T* out, hp_i64 elements, A start, A end, A step, A
   }
 }
 
-HP_KERNEL(eye)(HP_GLOBAL T* out, hp_i64 elements, hp_i64 columns) {
-  HP_FOR_ELEMENTS(i, elements) out[i] = T_put((T_c)(i / columns == i % columns));
+/* Elements have `parts` numbers, of which the first is the real one. */
+HP_KERNEL(eye)(HP_GLOBAL T* out, hp_i64 elements, hp_i64 columns, hp_i64 parts) {
+  const hp_i64 width = columns * parts;
+  HP_FOR_ELEMENTS(i, elements) out[i] = T_put((T_c)(i / width * parts == i % width));
 }

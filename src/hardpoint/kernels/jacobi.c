@@ -1,49 +1,75 @@
 /* Singular values and eigenvalues by Jacobi's rotations. T: the elements. Matrices lie packed, column after column; a
  * group takes one. Columns meet in pairs as in a tournament: those of one round have no column in common, so that the
  * work-items of the group share them, and the result does not depend on how many they are. */
+#include "numbers.h"
 #define JACOBI_LANES 16
 #define JACOBI_SWEEPS 60
-#if defined(T_IS_F64)
-#define JACOBI_EPSILON ((T)2.220446049250313e-16)
-#define JACOBI_TINY ((T)2.3e-308)
+#if defined(T_IS_F64) || defined(T_IS_C128)
+#define JACOBI_EPSILON ((T_part)2.220446049250313e-16)
+#define JACOBI_TINY ((T_part)2.3e-308)
 #else
-#define JACOBI_EPSILON ((T)1.1920929e-7f)
-#define JACOBI_TINY ((T)1.2e-38f)
+#define JACOBI_EPSILON ((T_part)1.1920929e-7f)
+#define JACOBI_TINY ((T_part)1.2e-38f)
 #endif
 /* Beyond these, squares of elements might leave the range of T. */
-#define JACOBI_SMALL ((T)1e-3f)
-#define JACOBI_LARGE ((T)1e10f)
+#define JACOBI_SMALL ((T_part)1e-3f)
+#define JACOBI_LARGE ((T_part)1e10f)
 
+/* a' b, where a prime is the adjoint. */
 HP_FN T jacobi_dot(HP_GLOBAL const T* a, HP_GLOBAL const T* b, hp_i64 n) {
   T lane[JACOBI_LANES];
-  for (int l = 0; l < JACOBI_LANES; ++l) lane[l] = (T)0;
+  for (int l = 0; l < JACOBI_LANES; ++l) lane[l] = number(0);
   hp_i64 i = 0;
   for (; i + JACOBI_LANES <= n; i += JACOBI_LANES) {
-    for (int l = 0; l < JACOBI_LANES; ++l) lane[l] += a[i + l] * b[i + l];
+    for (int l = 0; l < JACOBI_LANES; ++l) lane[l] = number_add(lane[l], number_mul(number_conj(a[i + l]), b[i + l]));
   }
-  for (; i < n; ++i) lane[0] += a[i] * b[i];
+  for (; i < n; ++i) lane[0] = number_add(lane[0], number_mul(number_conj(a[i]), b[i]));
   for (int half = JACOBI_LANES / 2; half > 0; half /= 2) {
-    for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
+    for (int l = 0; l < half; ++l) lane[l] = number_add(lane[l], lane[l + half]);
   }
   return lane[0];
 }
 
+/* What the second of two columns is multiplied with, so that its product with the first, `product`, becomes the real
+ * number `jacobi_real`. Real columns stay as they are. */
+HP_FN T jacobi_phase(T product) {
+#ifdef T_IS_COMPLEX
+  return number_conj(number_sign(product));
+#else
+  return (void)product, number(1);
+#endif
+}
+HP_FN T_part jacobi_real(T product) {
+#ifdef T_IS_COMPLEX
+  return number_size(product);
+#else
+  return product;
+#endif
+}
+
 /* (a, b) = (cosine a - sine b, sine a + cosine b) as what is added to a and b, with ratio = sine / (1 + cosine):
  * rounded cosines would lengthen the columns little by little. */
-HP_FN void jacobi_rotate(HP_GLOBAL T* a, HP_GLOBAL T* b, T sine, T ratio, hp_i64 n) {
+HP_FN void jacobi_turn(HP_GLOBAL T* a, HP_GLOBAL T* b, T_part sine, T_part ratio, T phase) {
+  const T x = *a;
+#ifdef T_IS_COMPLEX
+  const T y = number_mul(*b, phase);
+#else
+  const T y = *b;
+  (void)phase;
+#endif
+  *a = number_sub(x, number_scale(number_add(y, number_scale(x, ratio)), sine));
+  *b = number_add(y, number_scale(number_sub(x, number_scale(y, ratio)), sine));
+}
+HP_FN void jacobi_rotate(HP_GLOBAL T* a, HP_GLOBAL T* b, T_part sine, T_part ratio, T phase, hp_i64 n) {
   HP_VECTORISE
-  for (hp_i64 i = 0; i < n; ++i) {
-    const T x = a[i], y = b[i];
-    a[i] = x - sine * (y + ratio * x);
-    b[i] = y + sine * (x - ratio * y);
-  }
+  for (hp_i64 i = 0; i < n; ++i) jacobi_turn(a + i, b + i, sine, ratio, phase);
 }
 
 /* The smaller root of t^2 + 2 zeta t = 1. */
-HP_FN T jacobi_tangent(T zeta) {
-  const T size = T_M(abs)(zeta);
-  const T t = size > (T)1e9f ? (T)0.5f / size : (T)1 / (size + T_M(sqrt)((T)1 + size * size));
-  return zeta < (T)0 ? -t : t;
+HP_FN T_part jacobi_tangent(T_part zeta) {
+  const T_part size = T_P(abs)(zeta);
+  const T_part t = size > (T_part)1e9f ? (T_part)0.5f / size : (T_part)1 / (size + T_P(sqrt)((T_part)1 + size * size));
+  return zeta < 0 ? -t : t;
 }
 
 /* The first and the second of a round's pair, of an even number of players. Divisions would take longer than the rest.
@@ -59,40 +85,40 @@ HP_FN hp_i64 jacobi_second(hp_i64 players, hp_i64 round, hp_i64 pair) {
 
 /* What a matrix is multiplied with before: 1 where nothing threatens to overflow. `sizes` are the largest elements of
  * its columns. Zero: not all elements are finite. */
-HP_FN T jacobi_factor(HP_GLOBAL const T* sizes, hp_i64 n) {
-  T largest = (T)0;
+HP_FN T_part jacobi_factor(HP_GLOBAL const T_part* sizes, hp_i64 n) {
+  T_part largest = 0;
   for (hp_i64 j = 0; j < n; ++j) largest = sizes[j] > largest ? sizes[j] : largest;
-  if (largest == T_HIGHEST) return (T)0;
-  const int inside = largest == (T)0 || (largest >= JACOBI_SMALL && largest <= JACOBI_LARGE);
+  if (largest == HP_INFINITY) return 0;
+  const int inside = largest == 0 || (largest >= JACOBI_SMALL && largest <= JACOBI_LARGE);
   /* The reciprocal of a denormal number might be infinite. */
-  return inside ? (T)1 : (T)1 / (largest > JACOBI_TINY ? largest : JACOBI_TINY);
+  return inside ? (T_part)1 : (T_part)1 / (largest > JACOBI_TINY ? largest : JACOBI_TINY);
 }
 
 /* The largest element, infinite where one is not finite. */
-HP_FN T jacobi_size(HP_GLOBAL const T* x, hp_i64 n) {
-  T largest = (T)0;
+HP_FN T_part jacobi_size(HP_GLOBAL const T* x, hp_i64 n) {
+  T_part largest = 0;
   for (hp_i64 i = 0; i < n; ++i) {
-    const T size = T_M(abs)(x[i]);
-    largest = size > largest ? size : size != size ? T_HIGHEST : largest;
+    const T_part size = number_size(x[i]);
+    largest = size > largest ? size : size != size ? (T_part)HP_INFINITY : largest;
   }
   return largest;
 }
 
-HP_FN T jacobi_norm(HP_GLOBAL const T* x, hp_i64 n) {
-  const T largest = jacobi_size(x, n);
-  T sum = (T)0;
-  if (largest == (T)0) return largest;
-  for (hp_i64 i = 0; i < n; ++i) sum += (x[i] / largest) * (x[i] / largest);
-  return largest * T_M(sqrt)(sum);
+HP_FN T_part jacobi_norm(HP_GLOBAL const T* x, hp_i64 n) {
+  const T_part largest = jacobi_size(x, n);
+  T_part sum = 0;
+  if (largest == 0) return largest;
+  for (hp_i64 i = 0; i < n; ++i) sum += number_square(number_shrink(x[i], largest));
+  return largest * T_P(sqrt)(sum);
 }
 
 /* Places in the order of the keys, from the smallest or from the largest; by one work-item. */
-HP_FN void jacobi_order(HP_GLOBAL hp_i32* order, HP_GLOBAL const T* keys, hp_i64 step, hp_i64 n, int descending) {
+HP_FN void jacobi_order(HP_GLOBAL hp_i32* order, HP_GLOBAL const T_part* keys, hp_i64 n, int descending) {
   for (hp_i64 j = 0; j < n; ++j) {
     hp_i64 at = j;
-    const T key = keys[j * step];
+    const T_part key = keys[j];
     for (; at > 0; --at) {
-      const T before = keys[order[at - 1] * step];
+      const T_part before = keys[order[at - 1]];
       if (descending ? !(before < key) : !(before > key)) break;
       order[at] = order[at - 1];
     }
@@ -102,7 +128,7 @@ HP_FN void jacobi_order(HP_GLOBAL hp_i32* order, HP_GLOBAL const T* keys, hp_i64
 
 /* w, m x n with m >= n, becomes U times the singular values. VECTORS: v becomes V, u the left vectors in order, of
  * which there are `columns`, and `right` V in order. `work` has m + n + columns elements for each matrix. */
-HP_KERNEL(svd)(HP_GLOBAL T* u, HP_GLOBAL T* values, HP_GLOBAL T* right, HP_GLOBAL hp_i32* info, HP_GLOBAL T* w,
+HP_KERNEL(svd)(HP_GLOBAL T* u, HP_GLOBAL T_part* values, HP_GLOBAL T* right, HP_GLOBAL hp_i32* info, HP_GLOBAL T* w,
                HP_GLOBAL T* v, HP_GLOBAL T* work, HP_GLOBAL hp_i32* order, hp_i64 m, hp_i64 n, hp_i64 columns) {
   w += hp_group * m * n;
   values += hp_group * n;
@@ -114,26 +140,27 @@ HP_KERNEL(svd)(HP_GLOBAL T* u, HP_GLOBAL T* values, HP_GLOBAL T* right, HP_GLOBA
   v += hp_group * n * n;
   right += hp_group * n * n;
 #endif
-  HP_GLOBAL T* const norms = work + m;
+  HP_GLOBAL T_part* const residual = (HP_GLOBAL T_part*)work;
+  HP_GLOBAL T_part* const norms = residual + m;
   HP_GLOBAL hp_i32* const changed = order + n;
   HP_FOR_LOCAL(j, n) norms[j] = jacobi_size(w + j * m, m);
   if (hp_lid == 0) *info = 0;
   hp_barrier();
-  const T factor = jacobi_factor(norms, n);
+  const T_part factor = jacobi_factor(norms, n);
   hp_barrier();
-  if (factor == (T)0) {
+  if (factor == 0) {
     if (hp_lid == 0) *info = -4; /* as LAPACK: the fourth argument */
     return;
   }
   HP_FOR_LOCAL(j, n) {
-    if (factor != (T)1) {
-      for (hp_i64 i = 0; i < m; ++i) w[j * m + i] *= factor;
+    if (factor != 1) {
+      for (hp_i64 i = 0; i < m; ++i) w[j * m + i] = number_scale(w[j * m + i], factor);
     }
 #if VECTORS
-    for (hp_i64 i = 0; i < n; ++i) v[j * n + i] = (T)(i == j);
+    for (hp_i64 i = 0; i < n; ++i) v[j * n + i] = number((T_part)(i == j));
 #endif
   }
-  const T root = T_M(sqrt)((T)m), tolerance = JACOBI_EPSILON * (root > (T)4 ? root : (T)4);
+  const T_part root = T_P(sqrt)((T_part)m), tolerance = JACOBI_EPSILON * (root > 4 ? root : (T_part)4);
   const hp_i64 players = n + n % 2;
   int going = n > 1;
   for (int sweep = 0; going && sweep < JACOBI_SWEEPS; ++sweep) {
@@ -145,14 +172,17 @@ HP_KERNEL(svd)(HP_GLOBAL T* u, HP_GLOBAL T* values, HP_GLOBAL T* right, HP_GLOBA
         if (p < n && q < n) {
           HP_GLOBAL T* const a = w + p * m;
           HP_GLOBAL T* const b = w + q * m;
-          const T aa = jacobi_dot(a, a, m), bb = jacobi_dot(b, b, m), ab = jacobi_dot(a, b, m);
-          if (T_M(abs)(ab) > tolerance * T_M(sqrt)(aa) * T_M(sqrt)(bb)) {
-            const T t = jacobi_tangent((bb - aa) / ((T)2 * ab)), cosine = (T)1 / T_M(sqrt)((T)1 + t * t);
-            if (t != (T)0) {
-              const T sine = cosine * t, ratio = sine / ((T)1 + cosine);
-              jacobi_rotate(a, b, sine, ratio, m);
+          const T product = jacobi_dot(a, b, m);
+          const T_part aa = number_re(jacobi_dot(a, a, m)), bb = number_re(jacobi_dot(b, b, m));
+          const T_part ab = jacobi_real(product);
+          if (T_P(abs)(ab) > tolerance * T_P(sqrt)(aa) * T_P(sqrt)(bb)) {
+            const T_part t = jacobi_tangent((bb - aa) / (2 * ab)), cosine = 1 / T_P(sqrt)(1 + t * t);
+            if (t != 0) {
+              const T_part sine = cosine * t, ratio = sine / (1 + cosine);
+              const T phase = jacobi_phase(product);
+              jacobi_rotate(a, b, sine, ratio, phase, m);
 #if VECTORS
-              jacobi_rotate(v + p * n, v + q * n, sine, ratio, n);
+              jacobi_rotate(v + p * n, v + q * n, sine, ratio, phase, n);
 #endif
               *changed = 1;
             }
@@ -167,26 +197,25 @@ HP_KERNEL(svd)(HP_GLOBAL T* u, HP_GLOBAL T* values, HP_GLOBAL T* right, HP_GLOBA
   if (going && hp_lid == 0) *info = 1;
   HP_FOR_LOCAL(j, n) norms[j] = jacobi_norm(w + j * m, m);
   hp_barrier();
-  if (hp_lid == 0) jacobi_order(order, norms, 1, n, 1);
+  if (hp_lid == 0) jacobi_order(order, norms, n, 1);
   hp_barrier();
   HP_FOR_LOCAL(j, n) values[j] = norms[order[j]] / factor;
 #if VECTORS
-  HP_GLOBAL T* const residual = work;
-  HP_GLOBAL T* const shares = norms + n;
+  HP_GLOBAL T* const shares = work + m + n;
   /* Vectors of values that are nothing but rounding errors are made up. */
-  const T least = n > 0 ? norms[order[0]] * JACOBI_EPSILON * JACOBI_EPSILON : (T)0;
+  const T_part least = n > 0 ? norms[order[0]] * JACOBI_EPSILON * JACOBI_EPSILON : 0;
   hp_i64 rank = 0;
   while (rank < n && norms[order[rank]] > least) ++rank;
   HP_FOR_LOCAL(j, n) {
     for (hp_i64 i = 0; i < n; ++i) right[j * n + i] = v[order[j] * n + i];
     if (j < rank) {
-      for (hp_i64 i = 0; i < m; ++i) u[j * m + i] = w[order[j] * m + i] / norms[order[j]];
+      for (hp_i64 i = 0; i < m; ++i) u[j * m + i] = number_shrink(w[order[j] * m + i], norms[order[j]]);
     }
   }
   hp_barrier();
   HP_FOR_LOCAL(i, m) {
-    T rest = (T)1;
-    for (hp_i64 j = 0; j < rank; ++j) rest -= u[j * m + i] * u[j * m + i];
+    T_part rest = 1;
+    for (hp_i64 j = 0; j < rank; ++j) rest -= number_square(u[j * m + i]);
     residual[i] = rest;
   }
   for (hp_i64 j = rank; j < columns; ++j) {
@@ -195,96 +224,101 @@ HP_KERNEL(svd)(HP_GLOBAL T* u, HP_GLOBAL T* values, HP_GLOBAL T* right, HP_GLOBA
     /* The axis that the columns so far cover least, without what they cover of it. */
     hp_i64 axis = 0;
     for (hp_i64 i = 1; i < m; ++i) axis = residual[i] > residual[axis] ? i : axis;
-    HP_FOR_LOCAL(i, m) column[i] = (T)(i == axis);
+    HP_FOR_LOCAL(i, m) column[i] = number((T_part)(i == axis));
     for (int time = 0; time < 2; ++time) {
       hp_barrier();
       HP_FOR_LOCAL(c, j) shares[c] = jacobi_dot(u + c * m, column, m);
       hp_barrier();
       for (hp_i64 c = 0; c < j; ++c) {
-        HP_FOR_LOCAL(i, m) column[i] -= shares[c] * u[c * m + i];
+        HP_FOR_LOCAL(i, m) column[i] = number_sub(column[i], number_mul(shares[c], u[c * m + i]));
       }
     }
     hp_barrier();
-    const T norm = jacobi_norm(column, m);
+    const T_part norm = jacobi_norm(column, m);
     hp_barrier();
     HP_FOR_LOCAL(i, m) {
-      column[i] /= norm;
-      residual[i] -= column[i] * column[i];
+      column[i] = number_shrink(column[i], norm);
+      residual[i] -= number_square(column[i]);
     }
   }
 #endif
 }
 
-/* Of a, n x n and symmetric, only one triangle is read: the lower one, or with UPPER the upper one. VECTORS: v becomes
- * the vectors, `vectors` the same in order. `work` has 4 (n + 1) elements for each matrix. */
-HP_KERNEL(eigh)(HP_GLOBAL T* values, HP_GLOBAL T* vectors, HP_GLOBAL hp_i32* info, HP_GLOBAL T* a, HP_GLOBAL T* v,
+/* Of a, n x n and Hermitian, only one triangle is read: the lower one, or with UPPER the upper one. VECTORS: v becomes
+ * the vectors, `vectors` the same in order. `work` has 5 (n + 1) elements for each matrix. */
+HP_KERNEL(eigh)(HP_GLOBAL T_part* values, HP_GLOBAL T* vectors, HP_GLOBAL hp_i32* info, HP_GLOBAL T* a, HP_GLOBAL T* v,
                 HP_GLOBAL T* work, HP_GLOBAL hp_i32* order, hp_i64 n) {
   a += hp_group * n * n;
   values += hp_group * n;
   order += hp_group * (n + 1);
   info += hp_group;
-  work += hp_group * 4 * (n + 1);
+  work += hp_group * 5 * (n + 1);
 #if VECTORS
   v += hp_group * n * n;
   vectors += hp_group * n * n;
 #endif
-  HP_GLOBAL T* const ratios = work;
-  HP_GLOBAL T* const sines = work + (n + 1);
-  HP_GLOBAL T* const firsts = work + 2 * (n + 1);
-  HP_GLOBAL T* const seconds = work + 3 * (n + 1);
+  HP_GLOBAL T* const phases = work + 4 * (n + 1);
+  HP_GLOBAL T_part* const ratios = (HP_GLOBAL T_part*)work;
+  HP_GLOBAL T_part* const sines = ratios + (n + 1);
+  HP_GLOBAL T_part* const firsts = sines + (n + 1);
+  HP_GLOBAL T_part* const seconds = firsts + (n + 1);
   HP_GLOBAL hp_i32* const changed = order + n;
   HP_FOR_LOCAL(j, n) {
-    for (hp_i64 i = UPPER ? 0 : j + 1; i < (UPPER ? j : n); ++i) a[i * n + j] = a[j * n + i];
+    for (hp_i64 i = UPPER ? 0 : j + 1; i < (UPPER ? j : n); ++i) a[i * n + j] = number_conj(a[j * n + i]);
+    a[j * n + j] = number(number_re(a[j * n + j]));
   }
   if (hp_lid == 0) *info = 0;
   hp_barrier();
-  HP_FOR_LOCAL(j, n) work[j] = jacobi_size(a + j * n, n);
+  HP_FOR_LOCAL(j, n) ratios[j] = jacobi_size(a + j * n, n);
   hp_barrier();
-  const T factor = jacobi_factor(work, n);
-  T largest = (T)0;
-  for (hp_i64 j = 0; j < n; ++j) largest = work[j] > largest ? work[j] : largest;
+  const T_part factor = jacobi_factor(ratios, n);
+  T_part largest = 0;
+  for (hp_i64 j = 0; j < n; ++j) largest = ratios[j] > largest ? ratios[j] : largest;
   largest *= factor;
   hp_barrier();
-  if (factor == (T)0) {
+  if (factor == 0) {
     if (hp_lid == 0) *info = (hp_i32)n;
     return;
   }
   HP_FOR_LOCAL(j, n) {
-    if (factor != (T)1) {
-      for (hp_i64 i = 0; i < n; ++i) a[j * n + i] *= factor;
+    if (factor != 1) {
+      for (hp_i64 i = 0; i < n; ++i) a[j * n + i] = number_scale(a[j * n + i], factor);
     }
 #if VECTORS
-    for (hp_i64 i = 0; i < n; ++i) v[j * n + i] = (T)(i == j);
+    for (hp_i64 i = 0; i < n; ++i) v[j * n + i] = number((T_part)(i == j));
 #endif
   }
   const hp_i64 players = n + n % 2, pairs = players / 2;
   int going = n > 1;
   for (int sweep = 0; going && sweep < JACOBI_SWEEPS; ++sweep) {
     /* Relative to the two elements on the diagonal, which keeps small values exact; in the end to the whole. */
-    const T relative = sweep < JACOBI_SWEEPS / 3 ? JACOBI_EPSILON / (T)8 : (T)0;
-    const T absolute = sweep < JACOBI_SWEEPS / 3 ? JACOBI_EPSILON * JACOBI_EPSILON * largest : JACOBI_EPSILON * largest;
+    const T_part relative = sweep < JACOBI_SWEEPS / 3 ? JACOBI_EPSILON / 8 : 0;
+    const T_part absolute =
+        sweep < JACOBI_SWEEPS / 3 ? JACOBI_EPSILON * JACOBI_EPSILON * largest : JACOBI_EPSILON * largest;
     if (hp_lid == 0) *changed = 0;
     hp_barrier();
     for (hp_i64 round = 0; round < players - 1; ++round) {
       HP_FOR_LOCAL(pair, pairs) {
         const hp_i64 p = jacobi_first(players, round, pair), q = jacobi_second(players, round, pair);
-        T t = (T)0;
+        T_part t = 0;
         if (p < n && q < n) {
-          const T aa = a[p * n + p], bb = a[q * n + q], ab = a[q * n + p];
-          if (T_M(abs)(ab) > relative * T_M(sqrt)(T_M(abs)(aa)) * T_M(sqrt)(T_M(abs)(bb)) + absolute) {
-            t = jacobi_tangent((bb - aa) / ((T)2 * ab));
+          const T product = a[q * n + p];
+          const T_part aa = number_re(a[p * n + p]), bb = number_re(a[q * n + q]), ab = jacobi_real(product);
+          if (T_P(abs)(ab) > relative * T_P(sqrt)(T_P(abs)(aa)) * T_P(sqrt)(T_P(abs)(bb)) + absolute) {
+            t = jacobi_tangent((bb - aa) / (2 * ab));
+            phases[pair] = jacobi_phase(product);
             firsts[pair] = aa - t * ab;
             seconds[pair] = bb + t * ab;
             *changed = 1;
           }
         }
-        const T cosine = (T)1 / T_M(sqrt)((T)1 + t * t);
+        const T_part cosine = 1 / T_P(sqrt)(1 + t * t);
         sines[pair] = cosine * t;
-        ratios[pair] = sines[pair] / ((T)1 + cosine);
-        if (t != (T)0) {
-          jacobi_rotate(a + p * n, a + q * n, sines[pair], ratios[pair], n);
+        ratios[pair] = sines[pair] / (1 + cosine);
+        if (t != 0) {
+          jacobi_rotate(a + p * n, a + q * n, sines[pair], ratios[pair], phases[pair], n);
 #if VECTORS
-          jacobi_rotate(v + p * n, v + q * n, sines[pair], ratios[pair], n);
+          jacobi_rotate(v + p * n, v + q * n, sines[pair], ratios[pair], phases[pair], n);
 #endif
         }
       }
@@ -292,18 +326,16 @@ HP_KERNEL(eigh)(HP_GLOBAL T* values, HP_GLOBAL T* vectors, HP_GLOBAL hp_i32* inf
       HP_FOR_LOCAL(j, n) {
         HP_GLOBAL T* const column = a + j * n;
         for (hp_i64 pair = 0; pair < pairs; ++pair) {
-          const T sine = sines[pair], ratio = ratios[pair];
-          if (sine != (T)0) {
+          const T_part sine = sines[pair];
+          if (sine != 0) {
             const hp_i64 p = jacobi_first(players, round, pair), q = jacobi_second(players, round, pair);
-            const T x = column[p], y = column[q];
-            column[p] = x - sine * (y + ratio * x);
-            column[q] = y + sine * (x - ratio * y);
+            jacobi_turn(column + p, column + q, sine, ratios[pair], number_conj(phases[pair]));
             if (j == p) {
-              column[p] = firsts[pair];
-              column[q] = (T)0;
+              column[p] = number(firsts[pair]);
+              column[q] = number(0);
             } else if (j == q) {
-              column[p] = (T)0;
-              column[q] = seconds[pair];
+              column[p] = number(0);
+              column[q] = number(seconds[pair]);
             }
           }
         }
@@ -314,10 +346,12 @@ HP_KERNEL(eigh)(HP_GLOBAL T* values, HP_GLOBAL T* vectors, HP_GLOBAL hp_i32* inf
     hp_barrier();
   }
   if (going && hp_lid == 0) *info = (hp_i32)n;
-  if (hp_lid == 0) jacobi_order(order, a, n + 1, n, 0);
+  HP_FOR_LOCAL(j, n) firsts[j] = number_re(a[j * (n + 1)]);
+  hp_barrier();
+  if (hp_lid == 0) jacobi_order(order, firsts, n, 0);
   hp_barrier();
   HP_FOR_LOCAL(j, n) {
-    values[j] = a[order[j] * (n + 1)] / factor;
+    values[j] = firsts[order[j]] / factor;
 #if VECTORS
     for (hp_i64 i = 0; i < n; ++i) vectors[j * n + i] = v[order[j] * n + i];
 #endif

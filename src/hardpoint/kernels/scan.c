@@ -172,6 +172,46 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* self, hp_i64 outer, hp_i
   }
 }
 
+#if defined(T_IS_COMPLEX) && defined(LOGARITHM) && LOGARITHM
+/* log(exp(a) + exp(b)), from the one with the larger real part. */
+HP_FN T scan_log_add(T a, T b) {
+  if (a.re != a.re || a.im != a.im || b.re != b.re || b.im != b.im) {
+    const T_part nan = (T_part)HP_INFINITY - (T_part)HP_INFINITY;
+    return T_M(make)(nan, nan);
+  }
+  const T small = a.re < b.re ? a : b, large = a.re < b.re ? b : a;
+  if (small.re == large.re && small.re == -HP_INFINITY) return small;
+  if (small.re == large.re && small.re == HP_INFINITY) return T_M(log)(T_M(add)(T_M(exp)(small), T_M(exp)(large)));
+  return T_M(add)(T_M(log1p)(T_M(exp)(T_M(sub)(small, large))), large);
+}
+#endif
+
+/* Complex numbers: products, or with LOGARITHM logarithms of sums of exponentials. */
+HP_KERNEL(complex)(HP_GLOBAL T* out, HP_GLOBAL const T* self, hp_i64 outer, hp_i64 n, hp_i64 inner, hp_i64 per_group) {
+  const hp_i64 strips = (inner + SCAN_COLUMNS - 1) / SCAN_COLUMNS, tasks = outer * strips;
+  const hp_i64 stop = (hp_group + 1) * per_group < tasks ? (hp_group + 1) * per_group : tasks;
+  for (hp_i64 task = hp_group * per_group; task < stop; ++task) {
+    const hp_i64 first = task % strips * SCAN_COLUMNS, place = task / strips * n * inner + first;
+    const hp_i64 width = inner - first < SCAN_COLUMNS ? inner - first : SCAN_COLUMNS;
+    HP_FOR_LOCAL(j, width) {
+#if LOGARITHM
+      T total = T_M(real)(-(T_part)HP_INFINITY);
+#else
+      T total = T_M(real)(1);
+#endif
+      for (hp_i64 i = 0; i < n; ++i) {
+        const hp_i64 at = place + i * inner + j;
+#if LOGARITHM
+        total = scan_log_add(self[at], total);
+#else
+        total = T_M(mul)(total, self[at]);
+#endif
+        out[at] = total;
+      }
+    }
+  }
+}
+
 /* The largest (LARGEST) or smallest so far, and the last place where it was; after a NaN there is nothing else. */
 HP_KERNEL(extremes)(HP_GLOBAL T* values, HP_GLOBAL hp_i64* places, HP_GLOBAL const T* self, hp_i64 outer, hp_i64 n,
                     hp_i64 inner, hp_i64 per_group) {

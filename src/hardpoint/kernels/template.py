@@ -3,8 +3,9 @@
 A kernel reads ``HP_KERNEL(name)(parameters) { ... }`` and ends with a closing brace in the first column. For each type
 parameter ``T`` it finds the type in memory ``T``, the type to compute in ``T_c``, the type to add up in ``T_a``,
 ``T_get`` and ``T_put`` between the first two, ``T_M(exp)`` for functions of math.h, ``T_LOWEST`` and ``T_HIGHEST``, and
-``T_IS_FLOAT``; integers are plain definitions. ``HP_LSIZE`` is the number of work-items in a group, ``hp_group`` and
-``hp_lid`` say where the work-item is.
+``T_IS_FLOAT``; of a complex type, ``T_part`` and ``T_P(exp)`` are the type of its parts and functions of that. Integers
+are plain definitions. ``HP_LSIZE`` is the number of work-items in a group, ``hp_group`` and ``hp_lid`` say where the
+work-item is.
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ def type_definitions(name: str, dtype: str) -> str:
             f"#define {name}_get(v) (v)\n"
             f"#define {name}_put(v) (v)\n"
             f"#define {name}_M(name) hp_##name##_{dtype}\n"
+            f"#define {name}_P(name) hp_##name##_{PARTS[dtype]}\n"
             f"#define {name}_IS_FLOAT 0\n"
             f"#define {name}_IS_COMPLEX 1\n"
+            f"#define {name}_IS_{dtype.upper()} 1\n"
         )
     real = {"f16": "f32", "bf16": "f32"}.get(dtype, dtype)
     get, put = "(v)", f"(({STORAGE[dtype]})(v))"

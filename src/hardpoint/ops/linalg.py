@@ -4,7 +4,7 @@ from hardpoint.ops import Op, Overload
 
 
 def linalg(name: str, inputs: str, doc: str, *aten: str, attributes: tuple[str, ...] = ()) -> Op:
-    """For float32 and float64. ``pivots`` and ``info`` are int32, as LAPACK has them."""
+    """For float32, float64, complex64 and complex128. ``pivots`` and ``info`` are int32, as LAPACK has them."""
     return Op(name, "custom", tuple(inputs.split()), doc, dict.fromkeys(aten, Overload()), attributes=attributes)
 
 
@@ -19,7 +19,7 @@ OPS = (
     linalg(
         "linalg_eigh",
         "a",
-        "values, vectors, info = eigenvalues and eigenvectors of a symmetric matrix, of which one triangle is read",
+        "values, vectors, info = eigenvalues and eigenvectors of a Hermitian matrix, of which one triangle is read",
         "_linalg_eigh",
         attributes=("upper", "compute_vectors"),
     ),
@@ -78,11 +78,16 @@ OPS = (
     linalg(
         "linalg_ldl_factor",
         "a",
-        "ld, pivots, info = LDL factors of a symmetric matrix in one, and the rows that were exchanged",
+        "ld, pivots, info = LDL factors of a symmetric or Hermitian matrix in one, and the rows that were exchanged",
         "linalg_ldl_factor_ex",
+        attributes=("hermitian",),
     ),
     linalg(
-        "linalg_ldl_solve", "ld pivots b", "out = solution of a out = b from the LDL factors of a", "linalg_ldl_solve"
+        "linalg_ldl_solve",
+        "ld pivots b",
+        "out = solution of a out = b from the LDL factors of a",
+        "linalg_ldl_solve",
+        attributes=("hermitian",),
     ),
     linalg(
         "linalg_solve_triangular",

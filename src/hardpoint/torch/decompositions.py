@@ -1,4 +1,4 @@
-"""Which operators PyTorch can express in terms of others; asked by the adapter when a device has no kernel."""
+"""Which operators PyTorch, or we, can express in terms of others; asked by the adapter when a device has no kernel."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hardpoint.ops.torch_overloads import NOT_DECOMPOSED
+from hardpoint.torch.compositions import OWN
 
 
 def find(name: str) -> Callable[..., Any] | None:
@@ -14,6 +15,8 @@ def find(name: str) -> Callable[..., Any] | None:
     from torch._decomp import decomposition_table
 
     namespace, _, bare = name.partition("::")
+    if name in OWN:
+        return OWN[name]
     if namespace != "aten" or bare in NOT_DECOMPOSED:
         return None
     packet, _, overload = bare.partition(".")

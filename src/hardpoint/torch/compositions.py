@@ -1,0 +1,117 @@
+"""Operators in terms of others that PyTorch has no decomposition for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+#: What the Taylor series of the exponential is cut off after: for a matrix of norm 2, the rest is below 3e-18.
+_TERMS = 24
+
+
+def matrix_exp(a: Any) -> Any:
+    """The exponential of square matrices: the series of a small part of them, squared again and again."""
+    import torch
+
+    if a.dim() < 2 or a.shape[-1] != a.shape[-2] or not (a.is_floating_point() or a.is_complex()):
+        raise RuntimeError("square matrices of floating-point numbers are wanted")
+    if a.numel() == 0:
+        return torch.empty_like(a, memory_format=torch.contiguous_format)
+    given = a.float() if a.dtype in (torch.float16, torch.bfloat16) else a
+    size = given.abs().sum(-2).amax().item()
+    halvings = max(0, math.frexp(size)[1] - 1) if math.isfinite(size) else 0
+    scaled = given * 0.5**halvings
+    one = torch.eye(a.shape[-1], dtype=given.dtype, device=a.device)
+    result = one + scaled / _TERMS
+    for k in range(_TERMS - 1, 0, -1):
+        result = one + scaled @ result / k
+    for _ in range(halvings):
+        result = result @ result
+    return result.to(a.dtype)
+
+
+def lstsq(
+    a: Any,
+    b: Any,
+    rcond: float | None = None,
+    *,
+    driver: str | None = None,
+    solution: Any,
+    residuals: Any,
+    rank: Any,
+    singular_values: Any,
+) -> tuple[Any, Any, Any, Any]:
+    """Least squares of minimal norm, from singular values; what is returned beside the solution is the driver's."""
+    import torch
+
+    driver = driver or "gelsy"
+    real = a.real.dtype
+    is_vector = a.dim() - 1 == b.dim() and b.shape == a.shape[:-1]
+    right = b.unsqueeze(-1) if is_vector else b
+    outputs = (solution.dtype, residuals.dtype, rank.dtype, singular_values.dtype)
+    if (
+        driver not in ("gels", "gelsy", "gelsd", "gelss")
+        or a.dim() < 2
+        or right.dim() < 2
+        or a.shape[-2] != right.shape[-2]
+        or a.dtype != b.dtype
+        or outputs != (a.dtype, real, torch.int64, real)
+    ):
+        raise RuntimeError("torch's own error")
+    m, n = a.shape[-2:]
+    batch = torch.broadcast_shapes(a.shape[:-2], right.shape[:-2])
+    u, s, vh = torch.linalg.svd(a, full_matrices=False)
+    tolerance = max(m, n) * torch.finfo(real).eps if rcond is None else rcond
+    # gels takes every matrix for one of full rank.
+    large = s > tolerance * s[..., :1] if driver != "gels" else torch.ones_like(s, dtype=torch.bool)
+    inverse = torch.where(large, 1 / s, torch.zeros_like(s))
+    found = vh.mH @ (inverse.unsqueeze(-1) * (u.mH @ right))
+    found = found.expand(*batch, *found.shape[-2:])
+    count = large.sum(-1)
+    remain = a.new_empty(0, dtype=real)
+    if m > n and driver != "gelsy" and bool((count == n).all()):
+        remain = (right - a @ found).abs().square().sum(-2)
+    none = (rank.new_empty(0), singular_values.new_empty(0))
+    results = (
+        found.squeeze(-1) if is_vector else found,
+        remain,
+        count if driver != "gels" else none[0],
+        s if driver in ("gelsd", "gelss") else none[1],
+    )
+    for target, result in zip((solution, residuals, rank, singular_values), results, strict=True):
+        target.resize_(result.shape)
+        target.copy_(result)
+    return solution, residuals, rank, singular_values
+
+
+def frexp(x: Any, *, mantissa: Any, exponent: Any) -> tuple[Any, Any]:
+    """Fractions from 1/2 to 1 and powers of two, by the bits of the numbers."""
+    import torch
+
+    if not x.is_floating_point() or mantissa.dtype != x.dtype or exponent.dtype != torch.int32:
+        raise RuntimeError("torch's own error")
+    wide = x if x.dtype == torch.float64 else x.float()
+    whole, digits, bias = (torch.int64, 52, 1022) if wide.dtype == torch.float64 else (torch.int32, 23, 126)
+    is_tiny = wide.abs() < torch.finfo(wide.dtype).tiny
+    # A number without a leading digit gets one first.
+    bits = torch.where(is_tiny, wide * 2.0**digits, wide).contiguous().view(whole)
+    mask = (2 * bias + 3) << digits
+    power = ((bits & mask) >> digits) - bias - is_tiny * digits
+    fraction = ((bits & ~mask) | (bias << digits)).view(wide.dtype)
+    plain = wide.isfinite() & (wide != 0)
+    for target, result in (
+        (mantissa, torch.where(plain, fraction, wide)),
+        (exponent, torch.where(plain, power, torch.zeros_like(power))),
+    ):
+        target.resize_(x.shape)
+        target.copy_(result)
+    return mantissa, exponent
+
+
+#: By overload.
+OWN: dict[str, Callable[..., Any]] = {
+    "aten::linalg_matrix_exp": matrix_exp,
+    "aten::linalg_lstsq.out": lstsq,
+    "aten::frexp.Tensor_out": frexp,
+}
