@@ -26,7 +26,7 @@ const Service& PhiKernel::make_service(Runtime& runtime) const {
   auto& place = services_[runtime.slot];
   const Service* known = place.load(std::memory_order_acquire);
   if (known != nullptr) return *known;
-  known = new Service(runtime, op->name, mapping != nullptr ? mapping->standard : name);
+  known = new Service(runtime, op->name, mapping != nullptr && mapping->standard != nullptr ? mapping->standard : name);
   place.store(known, std::memory_order_release);
   return *known;
 }

@@ -27,7 +27,8 @@ namespace hp::paddle_adapter {
 
 class Call;
 
-// What a kernel of Paddle is mapped to: a function, and the standard operator whose vendor kernel it calls.
+// What a kernel of Paddle is mapped to: a function, and the standard operator whose vendor kernel it calls, if it is
+// one.
 struct Mapping {
   const char* standard;
   bool (*function)(Call& call);

@@ -9,7 +9,7 @@
 namespace hp::paddle_adapter {
 namespace {
 
-#include "generated/pointwise.inc"
+#include "generated/pointwise_rows.inc"
 
 // A row with its kernels.
 struct MappedRow {

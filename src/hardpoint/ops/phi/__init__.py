@@ -1,7 +1,8 @@
 """Which of Paddle's kernels map onto the standard operators: one file a family, beside the family's table.
 
 Each has ``KERNELS``: standard operator -> kernel of Paddle -> how it maps. Of a custom operator nothing more is said
-here: a function of the kernel's name in ``csrc/paddle/ops/<family>.cpp`` settles it.
+here: a function of the kernel's name in ``csrc/paddle/ops/<family>.cpp`` settles it. It may have ``COMPOSED``: kernels
+that such a function puts together of several standard operators.
 """
 
 from __future__ import annotations
@@ -44,6 +45,13 @@ def family_kernels(family: str) -> list[tuple[Op, str, Phi]]:
     table: Kernels = import_module(f"hardpoint.ops.phi.{family}").KERNELS
     ops = {op.name: op for op in family_ops(family)}
     return [(ops[name], kernel, phi) for name, kernels in table.items() for kernel, phi in kernels.items()]
+
+
+def composed(family: str) -> tuple[str, ...]:
+    """The kernels of a family that are put together of several operators."""
+    if find_spec(f"hardpoint.ops.phi.{family}") is None:
+        return ()
+    return tuple(getattr(import_module(f"hardpoint.ops.phi.{family}"), "COMPOSED", ()))
 
 
 def all_kernels() -> list[tuple[Op, str, Phi]]:

@@ -16,3 +16,6 @@ KERNELS: Kernels = {
     "ge": {"greater_equal": PLAIN},
     **same("where", "maximum", "minimum", "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid"),
 }
+
+#: Gradients, summed over what was broadcast.
+COMPOSED = ("add_grad", "subtract_grad", "multiply_grad", "divide_grad")
