@@ -41,7 +41,8 @@ enum class InputKind : uint8_t { kDense, kOptional, kList, kOptionalList };
 struct PhiKernel {
   std::string name;
   phi::DataType dtype;
-  phi::Kernel cpu;  // a copy: Paddle's table moves its own around
+  phi::Kernel cpu;       // a copy: Paddle's table moves its own around
+  bool widened = false;  // the CPU's kernel is one for single precision, the dtype a 16-bit float
   std::vector<InputKind> inputs;
   std::vector<phi::AttributeType> attributes;
   std::vector<bool> outputs;  // whether it is a list

@@ -82,7 +82,7 @@ bool read_signature(const phi::KernelArgsDef& definition, PhiKernel& kernel) {
 }
 
 // The record of a kernel for one dtype, made once for all plug-ins; null for one that is not dense.
-int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel& cpu) {
+int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel& cpu, bool widened) {
   static auto* known = new std::map<std::pair<std::string, phi::DataType>, int>;
   const auto [place, added] = known->emplace(std::make_pair(name, dtype), -1);
   if (!added) return place->second;
@@ -92,6 +92,7 @@ int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel
   kernel->name = name;
   kernel->dtype = dtype;
   kernel->cpu = cpu;
+  kernel->widened = widened;
   kernel->mapping = find_mapping(name);
   kernel->op = &Operator::intern("phi::" + name);
   place->second = num_kernels;
@@ -112,35 +113,60 @@ bool left_to_paddle(const std::string& name, const phi::KernelKeyMap& variants) 
 
 }  // namespace
 
-RegistrationReport register_kernels(Runtime& runtime) {
-  const phi::Backend backend = paddle::experimental::StringToBackend(runtime.name().c_str());
+namespace {
+
+class Registrar {
+ public:
+  explicit Registrar(Runtime& runtime) : backend_(paddle::experimental::StringToBackend(runtime.name().c_str())) {}
+
+  void add(const std::string& name, phi::DataType dtype, const phi::Kernel& cpu, bool widened = false) {
+    const int index = kernel_index(name, dtype, cpu, widened);
+    if (index < 0) {
+      report.skipped += !widened;
+      return;
+    }
+    const PhiKernel* record = kernels[index];
+    phi::Kernel kernel([record](phi::KernelContext* context) { run_boxed(*record, *context); }, stub(index));
+    phi::KernelArgsDef& arguments = *kernel.mutable_args_def();
+    arguments = cpu.args_def();
+    const auto adapt = [&](phi::TensorArgDef& tensor) {
+      if (tensor.backend == phi::Backend::CPU) tensor.SetBackend(backend_);
+      if (widened && tensor.dtype == phi::DataType::FLOAT32) tensor.SetDataType(dtype);
+    };
+    for (auto& input : arguments.input_defs()) adapt(input);
+    for (auto& output : arguments.output_defs()) adapt(output);
+    const phi::KernelKey key(backend_, phi::DataLayout::ALL_LAYOUT, dtype);
+    phi::CustomKernelMap::Instance().RegisterCustomKernel(name, key, kernel);
+    ++report.registered;
+    report.mapped += record->mapping != nullptr;
+  }
+
   RegistrationReport report;
+
+ private:
+  const phi::Backend backend_;
+};
+
+}  // namespace
+
+RegistrationReport register_kernels(Runtime& runtime) {
+  Registrar registrar(runtime);
   for (const auto& [name, variants] : phi::KernelFactory::Instance().kernels()) {
     if (left_to_paddle(name, variants)) continue;
+    const phi::Kernel* single = nullptr;
+    std::set<phi::DataType> dtypes;
     for (const auto& [key, cpu] : variants) {
       if (key.backend() != phi::Backend::CPU || key.layout() == phi::DataLayout::STRIDED) continue;
-      const int index = kernel_index(name, key.dtype(), cpu);
-      if (index < 0) {
-        ++report.skipped;
-        continue;
-      }
-      const PhiKernel* record = kernels[index];
-      phi::Kernel kernel([record](phi::KernelContext* context) { run_boxed(*record, *context); }, stub(index));
-      phi::KernelArgsDef& arguments = *kernel.mutable_args_def();
-      arguments = cpu.args_def();
-      for (auto& input : arguments.input_defs()) {
-        if (input.backend == phi::Backend::CPU) input.SetBackend(backend);
-      }
-      for (auto& output : arguments.output_defs()) {
-        if (output.backend == phi::Backend::CPU) output.SetBackend(backend);
-      }
-      phi::CustomKernelMap::Instance().RegisterCustomKernel(
-          name, phi::KernelKey(backend, phi::DataLayout::ALL_LAYOUT, key.dtype()), kernel);
-      ++report.registered;
-      report.mapped += record->mapping != nullptr;
+      if (key.dtype() == phi::DataType::FLOAT32) single = &cpu;
+      dtypes.insert(key.dtype());
+      registrar.add(name, key.dtype(), cpu);
+    }
+    // Few of the CPU's kernels take 16-bit floats, which devices are made for.
+    for (const phi::DataType dtype : {phi::DataType::FLOAT16, phi::DataType::BFLOAT16}) {
+      if (single != nullptr && dtypes.count(dtype) == 0) registrar.add(name, dtype, *single, true);
     }
   }
-  return report;
+  return registrar.report;
 }
 
 void CallReader::read(Call& call, ArgumentReader& reader) {

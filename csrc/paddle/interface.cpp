@@ -53,8 +53,6 @@ struct Callbacks {
     try {
       action();
       return C_SUCCESS;
-    } catch (const OutOfMemory&) {
-      return C_FAILED;  // Paddle frees what it caches and asks again, or says so itself
     } catch (const std::exception& error) {
       std::fprintf(stderr, "[hardpoint] %s\n", error.what());
       return C_ERROR;
@@ -151,7 +149,13 @@ struct Callbacks {
   static C_Status allocate(const C_Device device, void** ptr, size_t bytes) {
     return guarded([&] {
       Device& on = at(device);
-      Block* block = on.allocator().allocate(std::max<size_t>(bytes, 1), on.default_stream());
+      *ptr = nullptr;
+      Block* block = nullptr;
+      try {
+        block = on.allocator().allocate(std::max<size_t>(bytes, 1), on.default_stream());
+      } catch (const OutOfMemory&) {
+        return;  // Paddle frees what it caches and asks again, or says how much there is
+      }
       *ptr = CachingAllocator::address(block);
       std::lock_guard<std::mutex> lock(self().mutex);
       self().blocks.emplace(*ptr, block);

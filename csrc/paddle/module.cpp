@@ -1,7 +1,10 @@
 // The adapter's Python module.
 #include <dlfcn.h>
+#include <paddle/phi/backends/context_pool.h>
 #include <paddle/phi/backends/device_ext.h>
 #include <paddle/phi/backends/device_manager.h>
+#include <paddle/phi/common/memory_utils.h>
+#include <paddle/phi/core/custom_kernel.h>
 #include <pybind11/pybind11.h>
 
 #include "call.h"
@@ -40,6 +43,27 @@ void add_device(const std::string& name, const std::string& library) {
   phi::LoadCustomRuntimeLib(params, std::move(interface), library, handle);
 }
 
+// What Paddle does once with all devices at its import, for one that comes later.
+void finish_late(const std::string& name) {
+  phi::CustomKernelMap::Instance().RegisterCustomKernels();
+  std::vector<phi::Place> places;
+  for (int i = 0; i < runtime_named(name).device_count(); ++i) places.push_back(phi::CustomPlace(name, i));
+  // The pool has no function to add to it; the map itself is not constant.
+  using Contexts =
+      std::remove_const_t<std::remove_reference_t<decltype(phi::DeviceContextPool::Instance().device_contexts())>>;
+  auto& contexts = const_cast<Contexts&>(phi::DeviceContextPool::Instance().device_contexts());
+  phi::memory_utils::EmplaceDeviceContexts(&contexts, places, false, 0, false);
+  try {
+    DenseTensor probe;
+    probe.Resize({1});
+    phi::DeviceContextPool::Instance().Get(places.front())->Alloc(&probe, phi::DataType::INT8);
+  } catch (const std::exception&) {
+    throw Error(HP_NOT_SUPPORTED,
+                "Paddle has already made its allocators, which it does with the first tensor: import " +
+                    std::string("hardpoint before that, or set HARDPOINT_DEVICE=") + name);
+  }
+}
+
 }  // namespace
 }  // namespace hp::paddle_adapter
 
@@ -51,4 +75,5 @@ PYBIND11_MODULE(HARDPOINT_PADDLE_MODULE, m) {
   });
   m.def("add_device", &add_device);
   m.def("register_kernels", &kernels_for);
+  m.def("finish_late", &finish_late);
 }
