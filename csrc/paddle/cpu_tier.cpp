@@ -111,7 +111,8 @@ class Staging {
     if (given == nullptr) return nullptr;
     if (given->initialized() && !on_device(*given)) return given;  // some kernels read small tensors on the host
     DenseTensor& staged = make(*given);
-    if (!given->initialized()) return &staged;  // one whose sizes alone matter
+    if (given->numel() == 0) host_->Alloc(&staged, staged.dtype());
+    if (!given->initialized()) return &staged;  // empty, or one whose sizes alone matter
     const auto known = staged_.find(given->data());
     if (known != staged_.end() && known->second->numel() == given->numel() &&
         known->second->dtype() == staged.dtype() && given->meta().is_contiguous()) {

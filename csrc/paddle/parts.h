@@ -103,6 +103,9 @@ class Temporary : public Shaped {
 // to = from, of the same sizes and any layout and dtype, counted for `service`. False where no kernel does it.
 bool copy(const Service& service, Device& device, const View& to, const View& from);
 
+// The same through the host, for devices without a kernel for it: of one dtype.
+void copy_through_host(Device& device, const View& to, const View& from);
+
 // out = from, summed along the dimensions that out lacks or has one element in.
 bool sum_to(Device& device, const View& out, const View& from);
 

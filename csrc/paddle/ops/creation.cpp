@@ -85,6 +85,15 @@ bool empty_like(Call& call) {
 
 // ---- Copies
 
+// Paddle has no other way for these two.
+bool always_copy(Call& call, const View& to, const View& from) {
+  if (!to.defined() || !from.defined()) return false;
+  if (copy(call.service(), call.device, to, from)) return true;
+  copy_through_host(call.device, to, from);
+  call.kernel.op->count(Tier::kCpu);
+  return true;
+}
+
 bool contiguous(Call& call) {
   const DenseTensor& x = *call.input(0);
   DenseTensor& out = *call.output(0);
@@ -94,7 +103,7 @@ bool contiguous(Call& call) {
   meta.offset = 0;
   out.set_meta(meta);
   call.context.Alloc(&out, x.dtype());
-  return x.numel() == 0 || copy(call.service(), call.device, view(out), view(x));
+  return x.numel() == 0 || always_copy(call, view(out), view(x));
 }
 
 // Writes into a part of the output's memory, which the attributes name.
@@ -108,20 +117,22 @@ bool strided_copy(Call& call) {
   meta.offset = static_cast<size_t>(call.integer(2));
   out.set_meta(meta);
   if (x.numel() == 0) return true;
-  Shaped from(view(x));
-  if (!same_sizes(from, view(out))) return false;
-  return copy(call.service(), call.device, view(out), from);
+  return same_sizes(view(x), view(out)) && always_copy(call, view(out), view(x));
 }
 
 bool cast(Call& call) {
-  // In place, the output is the input itself: it keeps its memory until its elements are read.
+  // In place, the output is the input itself: it has the new dtype already, and keeps its memory until that is read.
   const DenseTensor x = *call.input(0);
+  const phi::DataType wanted = call.attr<phi::DataType>(0);
   DenseTensor& out = *call.output(0);
-  if (!x.initialized() || !on_device(x)) return false;
-  const View from = view(x);
-  if (!from.defined() || to_core(call.attr<phi::DataType>(0)) == DType::kNone) return false;
-  if (out.initialized() && out.data() == x.data() && x.dtype() != call.attr<phi::DataType>(0)) out.clear();
-  call.context.Alloc(&out, call.attr<phi::DataType>(0));
+  if (!x.initialized() || !on_device(x) || to_core(call.kernel.dtype) == DType::kNone ||
+      to_core(wanted) == DType::kNone || !x.meta().is_contiguous()) {
+    return false;
+  }
+  const Shaped from(static_cast<char*>(x.Holder()->ptr()) + x.offset(), to_core(call.kernel.dtype), x.dims().size(),
+                    x.dims().Get());
+  if (out.IsSharedWith(x) && wanted != call.kernel.dtype) out.clear();
+  call.context.Alloc(&out, wanted);
   return x.numel() == 0 || copy(call.service(), call.device, view(out), from);
 }
 

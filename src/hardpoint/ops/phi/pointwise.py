@@ -7,7 +7,10 @@ KERNELS: Kernels = {
     "sub": {"subtract": Phi(attributes=(1,))},
     "mul": {"multiply": PLAIN},
     "div": {"divide": PLAIN},
-    "scale": {"scale": Phi(attributes=("$0", "$1"), variant="$2")},
+    "scale": {
+        "scale": Phi(attributes=("$0", "$1"), variant="$2"),
+        "div_scale": Phi(attributes=("$0", 0), variant="divided"),
+    },
     "eq": {"equal": PLAIN},
     "ne": {"not_equal": PLAIN},
     "lt": {"less_than": PLAIN},
