@@ -24,46 +24,23 @@ def torch_backend() -> None:
         warnings.warn(f"hardpoint: no device was mounted: {error}", RuntimeWarning, stacklevel=2)
 
 
-def paddle_backend(address: int) -> None:
-    """Mount the chosen devices on Paddle, if any is chosen. Never raises: ``import paddle`` must go on."""
+def paddle_backend(address: int) -> bool:
+    """Mount the chosen devices on Paddle, if any is chosen. Never raises: ``import paddle`` must go on.
+
+    Tells whether Paddle's warning that nothing was mounted is out of place: nobody asked, and no other library is there
+    that it could be about.
+    """
     try:
         if not _asked():
-            return _hush_paddle()
+            from pathlib import Path
+
+            return len(list(Path(os.environ.get("CUSTOM_DEVICE_ROOT", "")).glob("*.so"))) == 1
         import hardpoint.paddle
 
         hardpoint.paddle._on_import(address)
     except Exception as error:
         print(f"[hardpoint] no device was mounted on Paddle: {error}", file=sys.stderr)
-
-
-def _hush_paddle() -> None:
-    """Keep Paddle from warning that a library failed which was not meant to do anything, unless others lie beside it.
-
-    Its log is quiet until the interpreter goes on, which is right after the libraries are loaded.
-    """
-    import ctypes
-    from pathlib import Path
-
-    if len(list(Path(os.environ.get("CUSTOM_DEVICE_ROOT", "")).glob("*.so"))) != 1:
-        return
-    try:
-        loaded = ctypes.CDLL("libpaddle.so", mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-        level = ctypes.c_int.in_dll(loaded, "_ZN3fLI17FLAGS_minloglevelE")
-    except (OSError, ValueError):
-        return
-    before, errors_only = level.value, 2
-
-    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-    def restore(_: object) -> int:
-        level.value = before
-        return 0
-
-    _kept.append(restore)
-    if ctypes.pythonapi.Py_AddPendingCall(restore, None) == 0:
-        level.value = max(before, errors_only)
-
-
-_kept: list[object] = []
+    return False
 
 
 def _asked() -> bool:

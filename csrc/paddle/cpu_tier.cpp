@@ -159,14 +159,14 @@ class Staging {
   }
 
   void bring_back(DenseTensor& given, const DenseTensor& staged) {
-    if (!staged.initialized()) return;
+    if (!staged.has_allocation()) return;
     // A kernel may give another dtype than the shape rule said, but not for having been widened.
     const bool wide =
         call_.kernel.widened && given.dtype() == call_.kernel.dtype && staged.dtype() == phi::DataType::FLOAT32;
     const phi::DataType dtype = wide ? call_.kernel.dtype : staged.dtype();
     const size_t bytes = static_cast<size_t>(staged.numel()) * phi::SizeOf(dtype);
-    const void* from = staged.data();
-    if (wide) {
+    const void* from = bytes == 0 ? nullptr : staged.data();
+    if (wide && bytes != 0) {
       narrowed_.emplace_back(bytes);
       narrow(narrowed_.back().data(), dtype, staged.data<float>(), staged.numel());
       from = narrowed_.back().data();

@@ -45,12 +45,12 @@ def _mount_on_loaded_frameworks() -> None:
         hardpoint.torch.mount()
     if _imported("paddle"):
         import hardpoint.paddle
+        import hardpoint.plugins
 
+        chosen = hardpoint.plugins.choose()
         try:
-            hardpoint.paddle.mount()
-        except PluginError:
-            raise
-        except RuntimeError as error:  # the rest of the program may not need it
+            hardpoint.paddle.mount(chosen)
+        except PluginError as error:  # it is too late, which need not matter to the rest of the program
             _warnings.warn(f"hardpoint: no device was mounted on Paddle: {error}", RuntimeWarning, stacklevel=2)
 
 

@@ -18,7 +18,7 @@ os.environ.setdefault(
 paddle = pytest.importorskip("paddle", reason="Paddle is not installed")
 paddle.disable_signal_handler()
 
-import hardpoint
+import hardpoint  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

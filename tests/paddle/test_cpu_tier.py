@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
@@ -47,7 +46,9 @@ def test_results(rng, name):
     same(SAMPLES[name], image(rng))
 
 
-@pytest.mark.parametrize("name", ["lists", "strings", "windows", "grid", "pad", "scatter", "boxes", "numbers on the stack"])
+@pytest.mark.parametrize(
+    "name", ["lists", "strings", "windows", "grid", "pad", "scatter", "boxes", "numbers on the stack"]
+)
 def test_gradients(rng, name):
     same(SAMPLES[name], image(rng), grad=True)
 
@@ -79,7 +80,11 @@ def test_the_kernels_own_error_arrives():
 
 
 def test_inputs_whose_memory_is_not_needed(rng):
-    same(lambda x: paddle.squeeze(F.max_pool2d(x, 2, 2) * 2, 0), rng.standard_normal((1, 2, 4, 6)).astype("float32"), grad=True)
+    same(
+        lambda x: paddle.squeeze(F.max_pool2d(x, 2, 2) * 2, 0),
+        rng.standard_normal((1, 2, 4, 6)).astype("float32"),
+        grad=True,
+    )
 
 
 def test_random_numbers_have_their_distribution():
@@ -101,7 +106,9 @@ def test_optimizers(rng, name):
     start, data = rng.standard_normal((4, 3)).astype("float32"), rng.standard_normal((8, 4)).astype("float32")
 
     def train(weight, x):
-        weight = paddle.create_parameter(weight.shape, "float32", default_initializer=paddle.nn.initializer.Assign(weight))
+        weight = paddle.create_parameter(
+            weight.shape, "float32", default_initializer=paddle.nn.initializer.Assign(weight)
+        )
         decay = "lamb_weight_decay" if name == "Lamb" else "weight_decay"
         optimizer = getattr(paddle.optimizer, name)(learning_rate=0.05, parameters=[weight], **{decay: 0.01})
         losses = []

@@ -114,7 +114,9 @@ CREATED = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int32", "int64", "uint8", "bool", "complex64"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "int8", "int32", "int64", "uint8", "bool", "complex64"]
+)
 @pytest.mark.parametrize("name", CREATED)
 def test_creation(counted, name, dtype):
     same(lambda: CREATED[name](dtype))

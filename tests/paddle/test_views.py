@@ -53,7 +53,9 @@ def test_zero_through_a_slice():
     np.testing.assert_array_equal(a.numpy(), [[0] * 3] * 2 + [[1] * 3] * 2)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool", "complex64", "complex128", "float16"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "int32", "int64", "bool", "complex64", "complex128", "float16"]
+)
 def test_layouts_of_every_dtype(rng, dtype):
     data = (rng.standard_normal((3, 4, 5)) * 3).astype(dtype)
     x = paddle.to_tensor(data)
