@@ -284,7 +284,27 @@ struct Callbacks {
     return C_SUCCESS;
   }
 
+  static C_Status yes(const C_Device, bool* supported) {
+    *supported = true;  // where the device has no kernel for 16-bit floats, another tier has one
+    return C_SUCCESS;
+  }
+  static C_Status compute_units(const C_Device device, size_t* units) {
+    return guarded([&] { *units = static_cast<size_t>(at(device).properties().compute_units); });
+  }
+
+  // Behind what all versions share: for the table that this adapter was compiled with, if it has these.
+  template <class Table>
+  static auto fill_newer(Table& table, int) -> decltype(table.is_float16_supported, void()) {
+    if (table.size != sizeof(Table)) return;
+    table.get_multi_process = compute_units;
+    table.is_float16_supported = yes;
+    table.is_bfloat16_supported = yes;
+  }
+  template <class Table>
+  static void fill_newer(Table&, long) {}
+
   static void fill(C_DeviceInterface& table) {
+    fill_newer(table, 0);
     table.initialize = nothing;
     table.finalize = nothing;
     table.init_device = init_device;

@@ -61,3 +61,48 @@ def test_training_is_the_cpus(name, static):
     largest = max(float(np.abs(g).max()) for g in expected[1:])
     for f, e in zip(found[1:], expected[1:], strict=True):
         np.testing.assert_allclose(f, e, rtol=1e-4, atol=1e-5 * largest)
+
+
+def test_mixed_precision(counted):
+    """Convolutions and products run in 16-bit floats, whichever tier has them; losses are near the CPU's."""
+    seed = int(np.random.default_rng().integers(1 << 30))
+    make, shape = NETS["convolutions"]
+    losses = {}
+    for device in ("cpu", "sim"):
+        paddle.set_device(device)
+        rng = np.random.default_rng(seed)
+        net = make()
+        for parameter in net.parameters():
+            parameter.set_value((rng.standard_normal(parameter.shape) * 0.2).astype("float32"))
+        x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"))
+        with paddle.amp.auto_cast(enable=device == "sim", dtype="float16"):
+            out = nn.functional.conv2d(x, net[0].weight)  # without a bias, which Paddle adds in single precision
+            assert out.dtype == (paddle.float16 if device == "sim" else paddle.float32)
+            loss = (net(x).astype("float32") ** 2).mean()
+        loss.backward()
+        assert all(p.grad.dtype == paddle.float32 for p in net.parameters() if p.grad is not None)
+        losses[device] = float(loss)
+    assert losses["sim"] == pytest.approx(losses["cpu"], rel=1e-2)
+    assert "cast" in " ".join(counted())
+
+
+@pytest.mark.slow
+def test_inference(tmp_path, counted):
+    from paddle import inference
+
+    rng = np.random.default_rng()
+    x = rng.standard_normal((2, 1, 28, 28)).astype("float32")
+    net = paddle.vision.models.LeNet()
+    net.eval()
+    spec = [paddle.static.InputSpec([None, 1, 28, 28], "float32")]
+    paddle.jit.save(paddle.jit.to_static(net, input_spec=spec), str(tmp_path / "net"))
+    expected = net(paddle.to_tensor(x)).numpy()
+    config = inference.Config(str(tmp_path / "net.json"), str(tmp_path / "net.pdiparams"))
+    config.enable_custom_device("sim", 0)
+    counted_before = counted().get("phi::matmul", {}).get("vendor", 0)
+    predictor = inference.create_predictor(config)
+    predictor.get_input_handle(predictor.get_input_names()[0]).copy_from_cpu(x)
+    predictor.run()
+    found = predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert counted()["phi::matmul"]["vendor"] == counted_before + 3
