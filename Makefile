@@ -31,11 +31,11 @@ $(VENV)/.packages: pyproject.toml | check-tools
 	@$(PYTHON) -c 'import tomllib, subprocess, sys; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	  extra = p["optional-dependencies"]; \
 	  raise SystemExit(subprocess.call([sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", \
-	  *p["dependencies"], *extra["build"], *extra["test"], *extra["lint"]]))'
+	  *p["dependencies"], *extra["build"], *extra["test"], *extra["lint"], *extra["paddle"]]))'
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.packages $(SOURCES)
-	@echo "== building Hardpoint for the installed torch (a few minutes the first time)"
+	@echo "== building Hardpoint for the installed torch and Paddle (a few minutes the first time)"
 	@TORCH_DEVICE_BACKEND_AUTOLOAD=0 CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip install --quiet \
 	  --disable-pip-version-check --no-build-isolation --no-deps --config-settings=cmake.define.HARDPOINT_STRICT=ON --editable .
 	@touch $@

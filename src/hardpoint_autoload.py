@@ -1,4 +1,5 @@
-"""What runs inside ``import torch`` (entry point ``torch.backends``), outside of the package on purpose.
+"""What runs inside ``import torch`` (entry point ``torch.backends``) and inside ``import paddle`` (from the library in
+``paddle_custom_device``), outside of the package on purpose.
 
 Importing ``hardpoint`` mounts a device; a program that did not ask for one must not get one. So this module looks first
 whether somebody asked, and imports the package only then.
@@ -21,6 +22,25 @@ def torch_backend() -> None:
         hardpoint.torch.mount()
     except Exception as error:
         warnings.warn(f"hardpoint: no device was mounted: {error}", RuntimeWarning, stacklevel=2)
+
+
+def paddle_backend(address: int) -> bool:
+    """Mount the chosen devices on Paddle, if any is chosen. Never raises: ``import paddle`` must go on.
+
+    Tells whether Paddle's warning that nothing was mounted is out of place: nobody asked, and no other library is there
+    that it could be about.
+    """
+    try:
+        if not _asked():
+            from pathlib import Path
+
+            return len(list(Path(os.environ.get("CUSTOM_DEVICE_ROOT", "")).glob("*.so"))) == 1
+        import hardpoint.paddle
+
+        hardpoint.paddle._on_import(address)
+    except Exception as error:
+        print(f"[hardpoint] no device was mounted on Paddle: {error}", file=sys.stderr)
+    return False
 
 
 def _asked() -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from hardpoint._adapters import Adapter
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -220,18 +223,32 @@ def mount_paddle_plugin(
         raise typer.Exit(1)
 
 
+Jobs = Annotated[int, typer.Option(help="Parallel compiler processes; each takes about 2 GB.")]
+
+
 @build_app.command("torch")
-def build_torch(
-    jobs: Annotated[int, typer.Option(help="Parallel compiler processes; each takes about 2 GB.")] = 2,
-) -> None:
+def build_torch(jobs: Jobs = 2) -> None:
     """Compile the PyTorch adapter for the torch that is installed now."""
+    from hardpoint.torch import _adapter
+
+    _build(_adapter.ADAPTER, jobs)
+
+
+@build_app.command("paddle")
+def build_paddle(jobs: Jobs = 2) -> None:
+    """Compile the Paddle adapter for the Paddle that is installed now."""
+    from hardpoint.paddle import _adapter
+
+    _build(_adapter.ADAPTER, jobs)
+
+
+def _build(adapter: Adapter, jobs: int) -> None:
     import subprocess
 
     from hardpoint import _runtime
-    from hardpoint.torch import _adapter
 
     try:
-        path = _adapter.build(jobs)
+        path = adapter.build(jobs)
     except (_runtime.PluginError, subprocess.CalledProcessError) as error:
         console.print(f"[red]failed[/]: {error}", highlight=False)
         raise typer.Exit(1) from None

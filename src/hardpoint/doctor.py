@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 SUPPORTED_TORCH = ("2.11", "2.13")
+SUPPORTED_PADDLE = ("3.0", "3.3")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def checkup() -> Iterator[Finding]:
     yield _compiler()
     yield _tool("cmake", "python -m pip install cmake ninja")
     yield from _torch()
-    yield _paddle()
+    yield from _paddle()
     yield from _plugins()
 
 
@@ -99,10 +100,27 @@ def _torch() -> Iterator[Finding]:
     )
 
 
-def _paddle() -> Finding:
-    paddle = _package("paddlepaddle", needed=False)
-    detail = f"{paddle.detail}, the PaddlePaddle adapter is not part of this version" if paddle.ok else paddle.detail
-    return Finding("paddlepaddle", paddle.ok, detail, "", False)
+def _paddle() -> Iterator[Finding]:
+    from hardpoint import _runtime
+    from hardpoint.paddle import _adapter
+
+    try:
+        minor = _adapter.paddle_minor().replace("_", ".")
+    except _runtime.PluginError:
+        yield Finding(
+            "Paddle", False, "not installed", "python -m pip install paddlepaddle, then: hardpoint build paddle", False
+        )
+        return
+    known = SUPPORTED_PADDLE[0] <= minor <= SUPPORTED_PADDLE[1]
+    outside = "" if known else f", outside of the known {SUPPORTED_PADDLE[0]} to {SUPPORTED_PADDLE[1]}"
+    yield Finding("Paddle", known, minor + outside, needed=False)
+    path = _adapter.find()
+    yield Finding(
+        "Paddle adapter",
+        path is not None,
+        str(path) if path else f"not built for Paddle {minor}",
+        "" if path else "hardpoint build paddle",
+    )
 
 
 def _plugins() -> Iterator[Finding]:

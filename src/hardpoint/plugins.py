@@ -13,6 +13,7 @@ from typing import Any
 
 from hardpoint import paddle_bridge
 from hardpoint._runtime import PluginError, core, package_file, tvm_ffi_library
+from hardpoint.kernels import Override
 
 GROUP = "hardpoint.plugins"
 #: The device that ``import hardpoint`` mounts when nothing else is chosen.
@@ -209,16 +210,50 @@ def find() -> Iterator[Found]:
 
 
 def choose() -> Any:
-    """Load the plug-in that this program asked for: HARDPOINT_DEVICE, else the vendor's, else ``sim``."""
+    """Load the plug-in that this program asked for: HARDPOINT_DEVICE, else the vendor's, else ``sim``.
+
+    Of several names in HARDPOINT_DEVICE, which only Paddle has room for, the first.
+    """
     wanted = os.environ.get("HARDPOINT_DEVICE")
     found = list(find())
     if wanted:
-        return _load_named(wanted, found)
+        return _load_named(wanted.split(",")[0].strip(), found)
     vendors = [f for f in found if not f.shipped]
     if len(vendors) > 1:
         names = ", ".join(f"{f.name} ({f.source})" for f in vendors)
         raise PluginError(f"more than one plug-in is installed: {names}; set HARDPOINT_DEVICE to the one you want")
-    return vendors[0].load() if vendors else _load_named(DEFAULT_DEVICE, found)
+    return _load(vendors[0]) if vendors else _load_named(DEFAULT_DEVICE, found)
+
+
+def chosen(refused: Callable[[Exception], None]) -> Iterator[Any]:
+    """Load every plug-in that this program asked for; ``refused`` is told what is wrong with those that do not load."""
+    for name in os.environ.get("HARDPOINT_DEVICE", "").split(","):
+        try:
+            yield _load_named(name.strip(), list(find())) if name.strip() else choose()
+        except PluginError as error:
+            refused(error)
+
+
+def mount(plugin: Any) -> None:
+    """Mount a plug-in, unless it is already: frameworks share it."""
+    if plugin.name in core.mounted():
+        return
+    core.mount(plugin)
+    python = getattr(plugin, "python", None)
+    if python is not None:
+        python.overrides = [Override(plugin.name, *kernel) for kernel in python._kernels()]
+
+
+_loaded: dict[tuple[str, str], Any] = {}
+
+
+def _load(found: Found) -> Any:
+    """Load a plug-in; one that is mounted is not started a second time."""
+    key = (found.name, found.source)
+    plugin = _loaded.get(key)
+    if plugin is None or plugin.name not in core.mounted():
+        plugin = _loaded[key] = found.load()
+    return plugin
 
 
 def _load_named(name: str, found: list[Found]) -> Any:
@@ -228,7 +263,7 @@ def _load_named(name: str, found: list[Found]) -> Any:
         if each.shipped and each.name != name:
             continue
         try:
-            plugin = each.load()
+            plugin = _load(each)
         except PluginError as error:
             if each.name == name:
                 raise

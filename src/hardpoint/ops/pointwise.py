@@ -128,6 +128,18 @@ ARITHMETIC = (
             "floor": {"float": "M(floor_divide)(self, other)", "int": "M(floor_divide)(self, other)"},
         },
     ),
+    Op(
+        "scale",
+        "pointwise",
+        ("self",),
+        "out = (self + bias) * scale, or self * scale + bias, or self / scale",
+        attributes=("scale", "bias"),
+        variants={
+            "before": real("(self + bias) * scale"),
+            "after": real("self * scale + bias"),
+            "divided": {"float": "self / scale"},
+        },
+    ),
     binary("remainder", "self modulo other, with other's sign", real("M(remainder)(self, other)")),
     binary("fmod", "self modulo other, with self's sign", real("M(fmod)(self, other)")),
     unary("neg", "out = -self", {"float": "-self", "int": "-self", "complex": "M(neg)(self)"}),

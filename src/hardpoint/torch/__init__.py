@@ -6,8 +6,7 @@ import atexit
 import threading
 from typing import Any
 
-from hardpoint._runtime import PluginError, core
-from hardpoint.kernels import Override
+from hardpoint._runtime import PluginError
 
 _lock = threading.Lock()
 _mounted: str | None = None
@@ -42,11 +41,7 @@ def mount(plugin: Any = None) -> str:
         _check_name(plugin.name)
         # Everything that can be refused is refused before torch is told anything.
         adapter = _adapter.load()
-        if plugin.name not in core.mounted():
-            core.mount(plugin)
-        python = getattr(plugin, "python", None)
-        if python is not None:
-            python.overrides = [Override(plugin.name, *kernel) for kernel in python._kernels()]
+        plugins.mount(plugin)
         portable.register()
         adapter.attach(plugin.name)
         atexit.register(_exit.end_backward_threads, adapter)

@@ -1,0 +1,81 @@
+// The adapter's Python module.
+#include <dlfcn.h>
+#include <paddle/phi/backends/context_pool.h>
+#include <paddle/phi/backends/device_ext.h>
+#include <paddle/phi/backends/device_manager.h>
+#include <paddle/phi/common/memory_utils.h>
+#include <paddle/phi/core/custom_kernel.h>
+#include <pybind11/pybind11.h>
+
+#include "../core/copy_views.h"
+#include "parts.h"
+
+namespace py = pybind11;
+namespace hp::paddle_adapter {
+namespace {
+
+Runtime& runtime_named(const std::string& name) {
+  for (Runtime* runtime : Runtime::mounted()) {
+    if (runtime->name() == name) return *runtime;
+  }
+  throw Error(HP_INVALID_ARGUMENT, "no plug-in named '" + name + "' is mounted");
+}
+
+py::dict kernels_for(const std::string& name) {
+  const RegistrationReport report = register_kernels(runtime_named(name));
+  py::dict said;
+  said["registered"] = report.registered;
+  said["mapped"] = report.mapped;
+  said["skipped"] = report.skipped;
+  return said;
+}
+
+// Paddle asks a library for one device; further ones are put beside it the way Paddle does it itself.
+void add_device(const std::string& name, const std::string& library) {
+  CustomRuntimeParams params{};
+  params.size = sizeof(params);
+  auto interface = std::make_unique<C_DeviceInterface>();
+  std::memset(static_cast<void*>(interface.get()), 0, sizeof(C_DeviceInterface));
+  interface->size = sizeof(C_DeviceInterface);
+  params.interface = interface.get();
+  fill_interface(&params, runtime_named(name));
+  void* handle = dlopen(library.c_str(), RTLD_NOW);
+  if (handle == nullptr) throw Error(HP_INVALID_ARGUMENT, library + ": " + dlerror());
+  phi::LoadCustomRuntimeLib(params, std::move(interface), library, handle);
+}
+
+// What Paddle does once with all devices at its import, for one that comes later.
+void finish_late(const std::string& name) {
+  phi::CustomKernelMap::Instance().RegisterCustomKernels();
+  std::vector<phi::Place> places;
+  for (int i = 0; i < runtime_named(name).device_count(); ++i) places.push_back(phi::CustomPlace(name, i));
+  // The pool has no function to add to it; the map itself is not constant.
+  using Contexts =
+      std::remove_const_t<std::remove_reference_t<decltype(phi::DeviceContextPool::Instance().device_contexts())>>;
+  auto& contexts = const_cast<Contexts&>(phi::DeviceContextPool::Instance().device_contexts());
+  phi::memory_utils::EmplaceDeviceContexts(&contexts, places, false, 0, false);
+  try {
+    DenseTensor probe;
+    probe.Resize({1});
+    phi::DeviceContextPool::Instance().Get(places.front())->Alloc(&probe, phi::DataType::INT8);
+  } catch (const std::exception&) {
+    throw Error(HP_NOT_SUPPORTED,
+                "Paddle has already made its allocators, which it does with the first tensor: import " +
+                    std::string("hardpoint before that, or set HARDPOINT_DEVICE=") + name);
+  }
+}
+
+}  // namespace
+}  // namespace hp::paddle_adapter
+
+PYBIND11_MODULE(HARDPOINT_PADDLE_MODULE, m) {
+  using namespace hp::paddle_adapter;
+  hp::set_copy_function(&copy_through_host);
+  m.def("known_interface", &known_interface);
+  m.def("fill_interface", [](uintptr_t address, const std::string& name) {
+    fill_interface(reinterpret_cast<void*>(address), runtime_named(name));
+  });
+  m.def("add_device", &add_device);
+  m.def("register_kernels", &kernels_for);
+  m.def("finish_late", &finish_late);
+}

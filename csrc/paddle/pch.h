@@ -1,0 +1,4 @@
+// What nearly every file of the adapter includes, compiled once.
+#pragma once
+
+#include "call.h"

@@ -1,0 +1,59 @@
+"""Which of Paddle's kernels map onto the standard operators: one file a family, beside the family's table.
+
+Each has ``KERNELS``: standard operator -> kernel of Paddle -> how it maps. Of a custom operator nothing more is said
+here: a function of the kernel's name in ``csrc/paddle/ops/<family>.cpp`` settles it. It may have ``COMPOSED``: kernels
+that such a function puts together of several standard operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+from hardpoint.ops import FAMILIES, Op, family_ops
+
+
+@dataclass(frozen=True)
+class Phi:
+    """How a kernel of Paddle maps onto a pointwise operator. ``$2`` is the kernel's attribute at position 2."""
+
+    #: For each of the operator's inputs, the position of the kernel's; empty: in the same order.
+    inputs: tuple[int, ...] = ()
+    #: The operator's attributes, in order; a number stands for itself.
+    attributes: tuple[float | str, ...] = ()
+    #: One of ``Op.variants``, or the kernel's attribute that chooses: a string, or a truth value for the first two.
+    variant: str = ""
+
+
+#: Inputs in the same order, no attributes.
+PLAIN = Phi()
+
+Kernels = Mapping[str, Mapping[str, Phi]]
+
+
+def same(*names: str) -> dict[str, dict[str, Phi]]:
+    """Operators that Paddle has under the same name."""
+    return {name: {name: PLAIN} for name in names}
+
+
+def family_kernels(family: str) -> list[tuple[Op, str, Phi]]:
+    """The kernels that map onto one family: operator, kernel, mapping."""
+    if find_spec(f"hardpoint.ops.phi.{family}") is None:
+        return []
+    table: Kernels = import_module(f"hardpoint.ops.phi.{family}").KERNELS
+    ops = {op.name: op for op in family_ops(family)}
+    return [(ops[name], kernel, phi) for name, kernels in table.items() for kernel, phi in kernels.items()]
+
+
+def composed(family: str) -> tuple[str, ...]:
+    """The kernels of a family that are put together of several operators."""
+    if find_spec(f"hardpoint.ops.phi.{family}") is None:
+        return ()
+    return tuple(getattr(import_module(f"hardpoint.ops.phi.{family}"), "COMPOSED", ()))
+
+
+def all_kernels() -> list[tuple[Op, str, Phi]]:
+    """The kernels of every family."""
+    return [entry for family in FAMILIES for entry in family_kernels(family)]

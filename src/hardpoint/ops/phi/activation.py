@@ -1,0 +1,13 @@
+"""Activations and their gradients."""
+
+from hardpoint.ops.phi import Kernels, Phi, same
+
+KERNELS: Kernels = {
+    **same("relu", "silu"),
+    # From the output, which is positive where the input is.
+    "threshold_backward": {"relu_grad": Phi(inputs=(1, 0), attributes=(0,))},
+    "sigmoid_backward": {"sigmoid_grad": Phi(inputs=(1, 0))},
+    "tanh_backward": {"tanh_grad": Phi(inputs=(1, 0))},
+    "gelu": {"gelu": Phi(variant="$0")},
+    "gelu_backward": {"gelu_grad": Phi(inputs=(1, 0), variant="$0")},
+}

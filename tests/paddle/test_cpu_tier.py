@@ -1,0 +1,125 @@
+"""Kernels that nothing on the device serves: they run on the CPU, by whichever signature they have."""
+
+from __future__ import annotations
+
+import paddle
+import paddle.nn.functional as F
+import pytest
+from both import same
+
+import hardpoint
+from hardpoint._runtime import core
+
+
+def image(rng):
+    return rng.standard_normal((2, 4, 9, 11)).astype("float32")
+
+
+# Signatures of many kinds: lists in and out, optional tensors, strings, lists of numbers, whole and real attributes in
+# registers and on the stack, tensors in place of attributes.
+SAMPLES = {
+    "lists": lambda x: [t * 1 for t in paddle.split(x, [1, 3], axis=1)],
+    "list of inputs": lambda x: paddle.stack([x, x * 2], axis=1),
+    "optional": lambda x: F.instance_norm(x),
+    "strings": lambda x: F.interpolate(x, size=[5, 7], mode="bicubic", align_corners=False),
+    "numbers on the stack": lambda x: F.interpolate(x, scale_factor=[1.5, 0.7], mode="bilinear", align_corners=True),
+    "windows": lambda x: F.unfold(x, [3, 2], strides=2, paddings=1),
+    "grid": lambda x: F.grid_sample(x, paddle.full([2, 3, 3, 2], 0.3)),
+    "two outputs": lambda x: paddle.kthvalue(x, 2, axis=-1),
+    "tensor for an attribute": lambda x: paddle.gather(x, paddle.to_tensor([2, 0]), axis=paddle.to_tensor(1)),
+    "reals": lambda x: paddle.nn.functional.local_response_norm(x, size=3, alpha=2e-3, beta=0.6, k=1.5),
+    "scalars": lambda x: paddle.clip(x, -0.25, 0.75),
+    "pad": lambda x: F.pad(x, [1, 2, 0, 1], mode="reflect"),
+    "linear algebra": lambda x: paddle.linalg.qr(x[0, 0])[1].abs(),
+    "scatter": lambda x: paddle.put_along_axis(x, paddle.zeros([2, 4, 1, 11], "int64"), 3.0, 2, reduce="add"),
+    "boxes": lambda x: paddle.vision.ops.roi_align(
+        x, paddle.to_tensor([[0.0, 0, 5, 5], [1, 1, 8, 7]]), paddle.to_tensor([1, 1], "int32"), 3, 0.5, 2
+    ),
+    "yolo": lambda x: paddle.vision.ops.yolo_box(
+        x.reshape([1, 18, 4, 11])[:, :12], paddle.to_tensor([[32, 64]], "int32"), [10, 13, 16, 30], 1, 0.01, 8
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_results(rng, name):
+    same(SAMPLES[name], image(rng))
+
+
+@pytest.mark.parametrize(
+    "name", ["lists", "strings", "windows", "grid", "pad", "scatter", "boxes", "numbers on the stack"]
+)
+def test_gradients(rng, name):
+    same(SAMPLES[name], image(rng), grad=True)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["strings", "windows", "pad", "scalars"])
+def test_16_bit_floats_that_the_cpu_has_no_kernel_for(rng, name, dtype):
+    same(SAMPLES[name], image(rng), dtype=dtype)
+
+
+def test_it_is_counted_and_observed(counted):
+    seen = []
+    observer = core.add_observer(lambda op, tier, begin: seen.append((op, tier, begin)))
+    try:
+        paddle.kthvalue(paddle.ones([3, 3]), 2)
+    finally:
+        core.remove_observer(observer)
+    assert counted()["phi::kthvalue"] == {"cpu": 1}
+    assert [entry for entry in seen if entry[0] == "phi::kthvalue"] == [
+        ("phi::kthvalue", "cpu", True),
+        ("phi::kthvalue", "cpu", False),
+    ]
+
+
+def test_the_kernels_own_error_arrives():
+    with pytest.raises(ValueError, match="axis"):
+        paddle.kthvalue(paddle.ones([3, 3]), 2, axis=5)
+    assert paddle.kthvalue(paddle.ones([3, 3]), 2)[0].tolist() == [1, 1, 1]
+
+
+def test_inputs_whose_memory_is_not_needed(rng):
+    same(
+        lambda x: paddle.squeeze(F.max_pool2d(x, 2, 2) * 2, 0),
+        rng.standard_normal((1, 2, 4, 6)).astype("float32"),
+        grad=True,
+    )
+
+
+def test_random_numbers_have_their_distribution():
+    paddle.seed(3)
+    x = paddle.uniform([20_000], min=-1, max=3)
+    y = paddle.randn([20_000])
+    assert abs(float(x.mean()) - 1) < 0.05
+    assert float(x.min()) >= -1
+    assert float(x.max()) <= 3
+    assert abs(float(y.mean())) < 0.05
+    assert abs(float(y.std()) - 1) < 0.05
+
+
+OPTIMIZERS = ["SGD", "Momentum", "Adam", "AdamW", "Adagrad", "Adamax", "RMSProp", "Adadelta", "Lamb", "NAdam", "RAdam"]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers(rng, name):
+    start, data = rng.standard_normal((4, 3)).astype("float32"), rng.standard_normal((8, 4)).astype("float32")
+
+    def train(weight, x):
+        weight = paddle.create_parameter(
+            weight.shape, "float32", default_initializer=paddle.nn.initializer.Assign(weight)
+        )
+        decay = "lamb_weight_decay" if name == "Lamb" else "weight_decay"
+        optimizer = getattr(paddle.optimizer, name)(learning_rate=0.05, parameters=[weight], **{decay: 0.01})
+        losses = []
+        for _ in range(4):
+            loss = (paddle.tanh(x @ weight) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            losses.append(loss.detach())
+        return [weight.detach(), *losses]
+
+    # Divisions by small running means make more of the last bits.
+    same(train, start, data, tolerance=2e-5)
+    assert hardpoint.mounted() == ["sim"]

@@ -1,0 +1,108 @@
+"""Static graphs, where kernels are called through a context, and whole nets."""
+
+from __future__ import annotations
+
+import numpy as np
+import paddle
+import pytest
+from paddle import nn
+
+IMAGES, SEQUENCES = (2, 3, 16, 16), (2, 5, 16)
+NETS = {
+    "convolutions": (
+        lambda: nn.Sequential(
+            nn.Conv2D(3, 4, 3), nn.BatchNorm2D(4), nn.ReLU(), nn.MaxPool2D(2), nn.Flatten(), nn.Linear(196, 3)
+        ),
+        IMAGES,
+    ),
+    "transformer": (
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0), 2),
+        SEQUENCES,
+    ),
+    "lstm": (lambda: nn.Sequential(nn.LSTM(16, 8)), SEQUENCES),
+}
+
+
+def train(name: str, device: str, static: bool, seed: int) -> list[np.ndarray]:
+    paddle.set_device(device)
+    rng = np.random.default_rng(seed)
+    make, shape = NETS[name]
+    net = make()
+    for parameter in net.parameters():
+        parameter.set_value((rng.standard_normal(parameter.shape) * 0.2).astype("float32"))
+
+    def forward(x):
+        out = net(x)
+        out = out[0] if isinstance(out, tuple) else out
+        return (out * out).mean()
+
+    step = paddle.jit.to_static(forward, full_graph=True) if static else forward
+    optimizer = paddle.optimizer.Momentum(0.05, parameters=net.parameters())
+    x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"))
+    losses, gradients = [], []
+    for _ in range(3):
+        loss = step(x)
+        loss.backward()
+        gradients = [p.grad.numpy() for p in net.parameters() if p.grad is not None]
+        optimizer.step()
+        optimizer.clear_grad()
+        losses.append(loss.numpy())
+    return [np.array(losses), *gradients]
+
+
+@pytest.mark.parametrize("static", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["dynamic", "static"])
+@pytest.mark.parametrize("name", NETS)
+def test_training_is_the_cpus(name, static):
+    seed = int(np.random.default_rng().integers(1 << 30))
+    expected, found = train(name, "cpu", False, seed), train(name, "sim", static, seed)
+    assert len(expected) == len(found)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+    # Some gradients are sums that cancel out: what is left is rounding, on the scale of the others.
+    largest = max(float(np.abs(g).max()) for g in expected[1:])
+    for f, e in zip(found[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(f, e, rtol=1e-4, atol=1e-5 * largest)
+
+
+def test_mixed_precision(counted):
+    """Convolutions and products run in 16-bit floats, whichever tier has them; losses are near the CPU's."""
+    seed = int(np.random.default_rng().integers(1 << 30))
+    make, shape = NETS["convolutions"]
+    losses = {}
+    for device in ("cpu", "sim"):
+        paddle.set_device(device)
+        rng = np.random.default_rng(seed)
+        net = make()
+        for parameter in net.parameters():
+            parameter.set_value((rng.standard_normal(parameter.shape) * 0.2).astype("float32"))
+        x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"))
+        with paddle.amp.auto_cast(enable=device == "sim", dtype="float16"):
+            out = nn.functional.conv2d(x, net[0].weight)  # without a bias, which Paddle adds in single precision
+            assert out.dtype == (paddle.float16 if device == "sim" else paddle.float32)
+            loss = (net(x).astype("float32") ** 2).mean()
+        loss.backward()
+        assert all(p.grad.dtype == paddle.float32 for p in net.parameters() if p.grad is not None)
+        losses[device] = float(loss)
+    assert losses["sim"] == pytest.approx(losses["cpu"], rel=1e-2)
+    assert "cast" in " ".join(counted())
+
+
+@pytest.mark.slow
+def test_inference(tmp_path, counted):
+    from paddle import inference
+
+    rng = np.random.default_rng()
+    x = rng.standard_normal((2, 1, 28, 28)).astype("float32")
+    net = paddle.vision.models.LeNet()
+    net.eval()
+    spec = [paddle.static.InputSpec([None, 1, 28, 28], "float32")]
+    paddle.jit.save(paddle.jit.to_static(net, input_spec=spec), str(tmp_path / "net"))
+    expected = net(paddle.to_tensor(x)).numpy()
+    config = inference.Config(str(tmp_path / "net.json"), str(tmp_path / "net.pdiparams"))
+    config.enable_custom_device("sim", 0)
+    counted_before = counted().get("phi::matmul", {}).get("vendor", 0)
+    predictor = inference.create_predictor(config)
+    predictor.get_input_handle(predictor.get_input_names()[0]).copy_from_cpu(x)
+    predictor.run()
+    found = predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert counted()["phi::matmul"]["vendor"] == counted_before + 3
