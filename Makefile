@@ -1,4 +1,4 @@
-# make demo   trains a small net on the simulated device        make quick  the inner loop: fast tests only
+# make demo   trains small nets on the simulated device         make quick  the inner loop: fast tests only
 # make test   all tests                                         make bench  benchmarks, as ratios
 # make lint / make format                                       make clean
 .DEFAULT_GOAL := help
@@ -44,6 +44,7 @@ ready: $(VENV)/.built
 
 demo: ready
 	@$(PYTHON) examples/digits.py
+	@GLOG_minloglevel=1 $(PYTHON) examples/digits_paddle.py
 
 test: ready lint
 	@echo "== tests"

@@ -79,7 +79,6 @@ def main() -> None:
     device = sum(n for tiers in calls for tier, n in tiers.items() if tier != "cpu")
     cpu = sum(tiers.get("cpu", 0) for tiers in calls)
     print(f"  operator calls: {device:,} by the device's kernels, {cpu:,} by the CPU tier (hardpoint.counters())")
-    print("PaddlePaddle: its adapter is not part of this version yet.")
 
 
 if __name__ == "__main__":
