@@ -1,16 +1,17 @@
 // One call of a Phi kernel, whichever way it came in: dygraph's C++ call or a graph's KernelContext.
 //
-// How an operator is mapped:
-// - A pointwise one gets a line `phi={...}` in its table (src/hardpoint/ops); pointwise.cpp does the rest.
-// - A custom one gets `phi={"softmax": Phi()}` in its table and a function of the kernel's name,
-//       bool softmax(Call& call)
-//   in csrc/paddle/ops/FAMILY.cpp, which ends with `#include "generated/FAMILY.inc"`. It reads its arguments in the
-//   order of Paddle's kernel signature (paddle/phi/kernels/NAME_kernel.h), counted apart for inputs, attributes and
-//   outputs; settles what Paddle does differently; allocates outputs by `call.allocate(i)` (Paddle's shape rule has
-//   already set their sizes); and calls the function of csrc/ops with `call.service()`. False hands the call to the CPU
-//   tier: return it before anything is launched.
-// - Inputs arrive contiguous, unless the kernel is one of Paddle's few for strides; `call.plain()` says that all of
-//   them are on the device, contiguous, and of dtypes that core knows.
+// How a kernel of Paddle is mapped (tables: src/hardpoint/ops/phi/FAMILY.py):
+// - Onto a pointwise operator: a line in the table; pointwise.cpp does the rest.
+// - Onto a custom operator: `"softmax": {"softmax": PLAIN}` in the table (operator, kernel) and a function of the
+//   kernel's name, `bool softmax(Call& call)`, in csrc/paddle/ops/FAMILY.cpp, which ends with
+//   `#include "generated/FAMILY.inc"`. It reads its arguments in the order of the kernel's signature
+//   (paddle/phi/kernels/NAME_kernel.h in Paddle's include folder), counted apart for inputs, attributes and outputs;
+//   settles what Paddle does differently; allocates outputs with `call.allocate(i)`, whose sizes Paddle's shape rule
+//   has set; and calls the function of csrc/ops with `call.service()`, which counts the call.
+// - Onto several operators: the kernel's name in the table's COMPOSED, and such a function made of steps (parts.h).
+// A function returns false to hand the call to the CPU tier: before it launches anything, and before it allocates an
+// output that may be one of its inputs. Inputs arrive contiguous, but for Paddle's few kernels for strides, and may be
+// without memory where the sizes alone matter; `call.plain()` says that all are there, contiguous, and on the device.
 #pragma once
 
 #include <paddle/phi/common/int_array.h>

@@ -5,6 +5,7 @@
 // without naming a stream, once its own streams are done with the memory as far as it knows; the block is given back
 // after all work that is queued on them now.
 #include <paddle/phi/backends/device_ext.h>
+#include <paddle/phi/core/enforce.h>
 
 #include <cstring>
 #include <map>
@@ -47,7 +48,17 @@ struct Callbacks {
   }
   static Event& event_at(C_Event event) { return *reinterpret_cast<Event*>(event); }
 
-  // Paddle asks for a status and says itself what it was doing; the reason goes to stderr.
+  // For what the program waits for: an exception tells it more than a status, and reaches it the same way.
+  template <class Action>
+  static C_Status checked(Action action) {
+    try {
+      action();
+      return C_SUCCESS;
+    } catch (const Error& error) {
+      PADDLE_THROW(common::errors::External("%s", error.what()));
+    }
+  }
+  // For the rest, some of which is called where nothing may be thrown: the reason goes to stderr.
   template <class Action>
   static C_Status guarded(Action action) {
     try {
@@ -79,7 +90,7 @@ struct Callbacks {
     return C_SUCCESS;
   }
   static C_Status synchronize(const C_Device device) {
-    return guarded([&] { at(device).synchronize(); });
+    return checked([&] { at(device).synchronize(); });
   }
 
   // ---- Streams and events
@@ -112,7 +123,7 @@ struct Callbacks {
     return status != C_SUCCESS ? status : done ? C_SUCCESS : C_FAILED;
   }
   static C_Status synchronize_stream(const C_Device device, C_Stream stream) {
-    return guarded([&] { stream_at(device, stream).synchronize(); });
+    return checked([&] { stream_at(device, stream).synchronize(); });
   }
   // Plug-ins have no callbacks: the host waits, then calls.
   static C_Status add_callback(const C_Device device, C_Stream stream, C_Callback callback, void* data) {
@@ -138,7 +149,7 @@ struct Callbacks {
     return status != C_SUCCESS ? status : done ? C_SUCCESS : C_FAILED;
   }
   static C_Status synchronize_event(const C_Device, C_Event event) {
-    return guarded([&] { event_at(event).synchronize(); });
+    return checked([&] { event_at(event).synchronize(); });
   }
   static C_Status wait_event(const C_Device device, C_Stream stream, C_Event event) {
     return guarded([&] { event_at(event).block(stream_at(device, stream)); });
@@ -192,7 +203,7 @@ struct Callbacks {
     });
   }
   static C_Status set(const C_Device device, void* ptr, unsigned char value, size_t bytes) {
-    return guarded([&] {
+    return checked([&] {
       const std::vector<unsigned char> content(bytes, value);
       Stream& stream = ordered(device);
       at(device).copy_to_device(ptr, content.data(), bytes, stream);
@@ -220,28 +231,28 @@ struct Callbacks {
   }
 
   static C_Status h2d(const C_Device device, void* dst, const void* src, size_t bytes) {
-    return guarded([&] {
+    return checked([&] {
       Stream& stream = ordered(device);
       at(device).copy_to_device(dst, src, bytes, stream);
       stream.synchronize();
     });
   }
   static C_Status d2h(const C_Device device, void* dst, const void* src, size_t bytes) {
-    return guarded([&] {
+    return checked([&] {
       Stream& stream = ordered(device);
       at(device).copy_to_host(dst, src, bytes, stream);
       stream.synchronize();
     });
   }
   static C_Status d2d(const C_Device device, void* dst, const void* src, size_t bytes) {
-    return guarded([&] {
+    return checked([&] {
       Stream& stream = ordered(device);
       at(device).copy_on_device(dst, src, bytes, stream);
       stream.synchronize();
     });
   }
   static C_Status p2p(const C_Device to, const C_Device from, void* dst, const void* src, size_t bytes) {
-    return guarded([&] {
+    return checked([&] {
       ordered(to).synchronize();
       Stream& stream = ordered(from);
       self().runtime.copy_peer(at(to), dst, at(from), src, bytes, stream);
@@ -249,25 +260,25 @@ struct Callbacks {
     });
   }
   static C_Status async_h2d(const C_Device device, C_Stream given, void* dst, const void* src, size_t bytes) {
-    return guarded([&] {
+    return checked([&] {
       Stream& stream = stream_at(device, given);
       at(device).copy_to_device(dst, src, bytes, stream);
       settle(stream, src);
     });
   }
   static C_Status async_d2h(const C_Device device, C_Stream given, void* dst, const void* src, size_t bytes) {
-    return guarded([&] {
+    return checked([&] {
       Stream& stream = stream_at(device, given);
       at(device).copy_to_host(dst, src, bytes, stream);
       settle(stream, dst);
     });
   }
   static C_Status async_d2d(const C_Device device, C_Stream stream, void* dst, const void* src, size_t bytes) {
-    return guarded([&] { at(device).copy_on_device(dst, src, bytes, stream_at(device, stream)); });
+    return checked([&] { at(device).copy_on_device(dst, src, bytes, stream_at(device, stream)); });
   }
   static C_Status async_p2p(const C_Device to, const C_Device from, C_Stream stream, void* dst, const void* src,
                             size_t bytes) {
-    return guarded([&] {
+    return checked([&] {
       ordered(to).synchronize();
       self().runtime.copy_peer(at(to), dst, at(from), src, bytes, stream_at(from, stream));
     });

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import paddle
 
+import hardpoint
+
 #: Relative to the largest element: sums are taken in another order than the CPU's.
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 
@@ -70,3 +72,8 @@ def same(
         largest = float(finite.max()) if finite.size else 1.0
         np.testing.assert_allclose(f.astype(e.dtype), e, rtol=bound, atol=bound * largest)
     return found
+
+
+def served_by_the_device() -> None:
+    """Nothing ran on the CPU since the counters were reset."""
+    assert {name: tiers for name, tiers in hardpoint.counters().items() if "cpu" in tiers} == {}

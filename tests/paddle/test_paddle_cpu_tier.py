@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
 from both import same
 
 import hardpoint
+import hardpoint.sim
 from hardpoint._runtime import core
 
 
@@ -77,6 +79,28 @@ def test_the_kernels_own_error_arrives():
     with pytest.raises(ValueError, match="axis"):
         paddle.kthvalue(paddle.ones([3, 3]), 2, axis=5)
     assert paddle.kthvalue(paddle.ones([3, 3]), 2)[0].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_failing_copy_names_the_operator(rng, number):
+    """The copies of one call, there and back: each may fail, and nothing is left behind."""
+    data = rng.standard_normal((3, 4)).astype("float32")
+    x = paddle.to_tensor(data)
+    with (
+        hardpoint.sim.fault(f"copy:after={number}:operator=phi::kthvalue"),
+        pytest.raises(OSError, match=r"phi::kthvalue.*injected copy failure"),
+    ):
+        paddle.kthvalue(x, 2, axis=1)
+    np.testing.assert_array_equal(paddle.kthvalue(x, 2, axis=1)[0].numpy(), np.sort(data, 1)[:, 1])
+
+
+def test_a_kernel_that_fails_later_is_named_where_the_program_waits():
+    x = paddle.ones([4])
+    with hardpoint.sim.fault("kernel:operator=phi::scale"):
+        y = x * 2
+        with pytest.raises(OSError, match="phi::scale"):
+            y.numpy()
+    assert (x * 3).tolist() == [3, 3, 3, 3]
 
 
 def test_inputs_whose_memory_is_not_needed(rng):
