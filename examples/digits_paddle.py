@@ -9,12 +9,11 @@ import argparse
 import time
 
 import numpy as np
+import paddle
+from paddle import nn
 from sklearn.datasets import load_digits
 
 import hardpoint
-
-import paddle  # noqa: I001  # after hardpoint: it finds the devices that are mounted
-from paddle import nn
 
 
 class LeNet(nn.Sequential):
