@@ -14,11 +14,20 @@ def matrix_exp(a: Any) -> Any:
     """The exponential of square matrices: the series of a small part of them, squared again and again."""
     import torch
 
-    if a.dim() < 2 or a.shape[-1] != a.shape[-2] or not (a.is_floating_point() or a.is_complex()):
-        raise RuntimeError("square matrices of floating-point numbers are wanted")
+    # Halves overflow on the way, which torch's own kernel does in its own places.
+    wider = {
+        torch.bfloat16: torch.float32,
+        torch.float32: torch.float64,
+        torch.float64: torch.float64,
+        torch.complex64: torch.complex128,
+        torch.complex128: torch.complex128,
+    }
+    if a.dim() < 2 or a.shape[-1] != a.shape[-2] or a.dtype not in wider:
+        raise RuntimeError("torch's own error or kernel")
     if a.numel() == 0:
         return torch.empty_like(a, memory_format=torch.contiguous_format)
-    given = a.float() if a.dtype in (torch.float16, torch.bfloat16) else a
+    # Each squaring doubles the relative error, so that there must be digits to spare.
+    given = a.to(wider[a.dtype])
     size = given.abs().sum(-2).amax().item()
     halvings = max(0, math.frexp(size)[1] - 1) if math.isfinite(size) else 0
     scaled = given * 0.5**halvings
