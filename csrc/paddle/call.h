@@ -20,6 +20,7 @@
 
 #include <atomic>
 #include <deque>
+#include <memory>
 
 #include "../core/service.h"
 #include "adapter.h"
@@ -136,10 +137,17 @@ class Call {
   std::array<Slot<DenseTensor>, kMaxOutputs> outputs_;
   std::array<Attribute, kMaxAttributes> attributes_;
   // What a graph's call needs besides: lists, and attributes that come as tensors.
-  std::deque<std::vector<const DenseTensor*>> input_lists_;
-  std::deque<std::vector<DenseTensor*>> output_lists_;
-  std::deque<phi::Scalar> scalars_;
-  std::deque<phi::IntArray> arrays_;
+  struct Kept {
+    std::deque<std::vector<const DenseTensor*>> inputs;
+    std::deque<std::vector<DenseTensor*>> outputs;
+    std::deque<phi::Scalar> scalars;
+    std::deque<phi::IntArray> arrays;
+  };
+  Kept& kept() {
+    if (!kept_) kept_ = std::make_unique<Kept>();
+    return *kept_;
+  }
+  std::unique_ptr<Kept> kept_;
 };
 
 // Enters a mapping; a static of the file that defines the function (generated from the tables).

@@ -250,7 +250,7 @@ void CallReader::read(Call& call, phi::KernelContext& context) {
       call.inputs_[i].set(range.first < range.second ? at(range.first) : nullptr);
       continue;
     }
-    Tensors& list = call.input_lists_.emplace_back();
+    Tensors& list = call.kept().inputs.emplace_back();
     for (int k = range.first; k < range.second; ++k) {
       if (const DenseTensor* tensor = at(k)) list.push_back(tensor);
     }
@@ -263,7 +263,7 @@ void CallReader::read(Call& call, phi::KernelContext& context) {
       call.outputs_[i].set(range.first < range.second ? context.MutableOutputAt<DenseTensor>(range.first) : nullptr);
       continue;
     }
-    Outputs& list = call.output_lists_.emplace_back();
+    Outputs& list = call.kept().outputs.emplace_back();
     for (int k = range.first; k < range.second; ++k) list.push_back(context.MutableOutputAt<DenseTensor>(k));
     call.outputs_[i].set(list.data(), static_cast<int>(list.size()));
   }
@@ -276,16 +276,16 @@ void CallReader::read_attribute(Call& call, int i, const phi::Attribute& given) 
   // A graph may give a number or a list of them as a tensor.
   if (type == Type::SCALAR) {
     if (const auto* tensor = paddle::get_if<phi::TensorRef>(&given)) {
-      slot.object = &call.scalars_.emplace_back(*tensor->Get());
+      slot.object = &call.kept().scalars.emplace_back(*tensor->Get());
       return;
     }
   } else if (type == Type::INT_ARRAY) {
     if (const auto* tensor = paddle::get_if<phi::TensorRef>(&given)) {
-      slot.object = &call.arrays_.emplace_back(*tensor->Get());
+      slot.object = &call.kept().arrays.emplace_back(*tensor->Get());
       return;
     }
     if (const auto* tensors = paddle::get_if<std::vector<phi::TensorRef>>(&given)) {
-      slot.object = &call.arrays_.emplace_back(*tensors);
+      slot.object = &call.kept().arrays.emplace_back(*tensors);
       return;
     }
   }
