@@ -34,7 +34,7 @@ class PointwiseStep : public Step {
                   std::initializer_list<double> attributes = {}, uint32_t variant = 0);
 
  private:
-  PortableKernels& kernels_;
+  PointwiseKernels& kernels_;
 };
 
 // Counts a call that was served by steps on the device. `return decomposed(call);`

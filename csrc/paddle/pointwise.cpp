@@ -14,7 +14,7 @@ namespace {
 // A row with its kernels.
 struct MappedRow {
   const PointwiseRow& row;
-  PortableKernels& kernels;
+  PointwiseKernels& kernels;
 };
 
 uint32_t variant_of(const Call& call, const PointwiseRow& row) {
@@ -71,7 +71,7 @@ struct Rows {
 const Rows rows;
 
 // The vendor's kernel gets all operands in one dtype and with the output's sizes.
-bool run_vendor(const Service& service, Device& device, const hp::PointwiseCall& call) {
+bool run_vendor(const Service& service, Device& device, const hp::PointwiseCall& call, bool has_variants) {
   const Kernel* kernel = service.kernel();
   if (kernel == nullptr) return false;
   const View& wanted = call.output;
@@ -87,7 +87,7 @@ bool run_vendor(const Service& service, Device& device, const hp::PointwiseCall&
     converted.emplace(device, output.bytes());
     output.data = converted->get();
   }
-  std::array<VendorArgument, 1 + hp::PointwiseCall::kMaxInputs + hp::PointwiseCall::kMaxAttributes> arguments;
+  std::array<VendorArgument, 2 + hp::PointwiseCall::kMaxInputs + hp::PointwiseCall::kMaxAttributes> arguments;
   std::array<std::array<int64_t, kMaxDimensions>, hp::PointwiseCall::kMaxInputs> strides;
   VendorArgument* last = arguments.data();
   *last++ = hp::output(output);
@@ -108,6 +108,7 @@ bool run_vendor(const Service& service, Device& device, const hp::PointwiseCall&
     *last++ =
         is_float(call.compute) ? hp::attribute(call.attributes[a].real) : hp::attribute(call.attributes[a].integer);
   }
+  if (has_variants) *last++ = hp::attribute(static_cast<int64_t>(call.variant));
   if (!call_vendor(service, device, arguments.data(), last)) return false;
   if (converted) copy_views(device, wanted, output);
   return true;
@@ -115,19 +116,21 @@ bool run_vendor(const Service& service, Device& device, const hp::PointwiseCall&
 
 }  // namespace
 
-PortableKernels& pointwise_kernels(const std::string& standard) {
+PointwiseKernels& pointwise_kernels(const std::string& standard) {
   static std::mutex mutex;
-  static auto* known = new std::unordered_map<std::string, std::unique_ptr<PortableKernels>>;
+  static auto* known = new std::unordered_map<std::string, std::unique_ptr<PointwiseKernels>>;
   std::lock_guard<std::mutex> lock(mutex);
   auto& kernels = (*known)[standard];
-  if (!kernels) kernels = std::make_unique<PortableKernels>(standard);
+  if (!kernels) {
+    kernels = std::make_unique<PointwiseKernels>(standard);
+    for (const char* name : kWithVariants) kernels->has_variants |= standard == name;
+  }
   return *kernels;
 }
 
-bool run_pointwise(const Service& service, PortableKernels& kernels, Device& device, const hp::PointwiseCall& call) {
+bool run_pointwise(const Service& service, PointwiseKernels& kernels, Device& device, const hp::PointwiseCall& call) {
   if (call.output.defined() && call.output.numel() == 0) return true;
-  // A variant is an attribute of the operator's kernel by name; only the plain one is offered to the vendor.
-  if (call.variant == 0 && run_vendor(service, device, call)) return true;
+  if (run_vendor(service, device, call, kernels.has_variants)) return true;
   return launch_pointwise(service.op, kernels, device, call);
 }
 

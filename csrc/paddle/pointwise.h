@@ -26,9 +26,13 @@ struct PointwiseRow {
 };
 
 // The portable kernels of a standard operator; shared by all that call it.
-PortableKernels& pointwise_kernels(const std::string& standard);
+struct PointwiseKernels : PortableKernels {
+  using PortableKernels::PortableKernels;
+  bool has_variants = false;  // then the variant is the last attribute of a vendor's kernel
+};
+PointwiseKernels& pointwise_kernels(const std::string& standard);
 
 // Serves a pointwise operator as a part of a custom function: the vendor's kernel, else ours.
-bool run_pointwise(const Service& service, PortableKernels& kernels, Device& device, const hp::PointwiseCall& call);
+bool run_pointwise(const Service& service, PointwiseKernels& kernels, Device& device, const hp::PointwiseCall& call);
 
 }  // namespace hp::paddle_adapter

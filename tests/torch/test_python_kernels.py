@@ -201,3 +201,47 @@ def test_kernel_serves_backward_too():
 def test_numpy_scalars():
     exactly(torch.ones(2, device="sim") * np.float32(2.5), torch.tensor([2.5, 2.5]))
     exactly(torch.ones(2, device="sim", dtype=torch.int64) + np.int64(2), torch.tensor([3, 3]))
+
+
+NUMBERS = {
+    "eq": ("eq.Scalar", lambda x: x == 2.5, (2.5,)),
+    "ge": ("ge.Scalar", lambda x: x >= 2, (2,)),
+    "pow": ("pow.Scalar", lambda x: 2**x, (2,)),
+    "bitwise_left_shift": ("__lshift__.Scalar", lambda x: x.int() << 3, (3,)),
+    "div": ("div.Tensor_mode", lambda x: torch.div(x, x, rounding_mode="floor"), (2,)),
+    "gelu": ("gelu", lambda x: torch.nn.functional.gelu(x, approximate="tanh"), (1,)),
+    "where": ("where.self", lambda x: torch.where(x > 1, x, x), ()),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_and_variants_reach_a_kernel(name, counted):
+    """In place of a tensor, and as the last attribute."""
+    overload, call, expected = NUMBERS[name]
+    x = torch.arange(4.0, device="sim")
+    seen = []
+
+    @hardpoint.kernel(name)
+    def kernel(*arguments):
+        seen.append([a if isinstance(a, int | float) else str(a.dtype) for a in arguments])
+        raise NotImplementedError
+
+    right = call(x.cpu())
+    with kernel:
+        close(call(x), right)
+    assert len(seen) == 1
+    assert tuple(a for a in seen[0] if isinstance(a, int | float)) == expected
+    assert "portable" in tiers(overload)
+    if name == "where":
+        assert seen[0] == ["float32", "bool", "float32", "float32"]
+
+
+def test_unknown_variants_reach_no_kernel():
+    x = torch.ones(3, device="sim")
+
+    @hardpoint.kernel("div")
+    def kernel(*_):
+        raise AssertionError("called")
+
+    with kernel, pytest.raises(RuntimeError, match="rounding_mode"):
+        torch.div(x, x, rounding_mode="up")

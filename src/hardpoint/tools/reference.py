@@ -13,9 +13,9 @@ Generated from `src/hardpoint/ops` by `python -m hardpoint.tools.reference`; do 
 
 A kernel takes its output first, then the inputs, then the attributes, and is exported as `__tvm_ffi_<operator>`. The
 in-place and `out=` forms of an ATen overload that torch calls structured follow by themselves. *Portable* says for
-which classes of dtypes Hardpoint has a kernel of its own. A vendor's kernel serves the overloads whose inputs are
-tensors; overloads that take a number in place of one (`eq.Scalar`), or that choose a variant by a string (`gelu`),
-are served by the portable kernel or the CPU.
+which classes of dtypes Hardpoint has a kernel of its own. An overload that takes a number in place of a tensor
+(`eq.Scalar`) passes the number. Where an operator has variants (`gelu`), the last attribute is the variant's position
+in the list that stands there.
 
 | operator | arguments | meaning | ATen overloads | portable |
 |---|---|---|---|---|
@@ -37,6 +37,8 @@ def portable_classes(op: Op) -> str:
 def row(op: Op) -> str:
     """One line of the table."""
     arguments = ", ".join(["out", *op.inputs, *op.attributes])
+    if op.variants:
+        arguments += f", variant ({', '.join(f'`{name}`' if name else 'none' for name in op.variants)})"
     overloads = ", ".join(f"`aten::{name}`" for name in op.aten) or "by the adapter's copy routines"
     # A bar would end the cell.
     meaning = op.doc.replace("|", "\\|")
