@@ -3,9 +3,21 @@
 #include <mutex>
 
 #include "../core/copy_views.h"
+#include "../ops/creation.h"
 #include "../ops/reduction.h"
 
 namespace hp::paddle_adapter {
+namespace {
+
+template <class T>
+std::array<int64_t, 2> bits_as(const phi::Scalar& value) {
+  std::array<int64_t, 2> words{};
+  const T element = value.to<T>();
+  std::memcpy(words.data(), &element, sizeof(element));
+  return words;
+}
+
+}  // namespace
 
 const Service& Step::make(Runtime& runtime) {
   static std::mutex mutex;
@@ -22,7 +34,7 @@ const Service& Step::make(Runtime& runtime) {
 bool PointwiseStep::operator()(Device& device, const View& output, std::initializer_list<View> inputs,
                                std::initializer_list<double> attributes, uint32_t variant) {
   hp::PointwiseCall call;
-  call.compute = output.dtype;
+  call.compute = output.dtype == DType::kBool ? inputs.begin()->dtype : output.dtype;
   call.variant = variant;
   call.output = output;
   for (const View& input : inputs) call.inputs[call.num_inputs++] = input;
@@ -53,6 +65,35 @@ Shaped& Shaped::expand(int ndim, const int64_t* sizes) {
   return *this;
 }
 
+std::array<int64_t, 2> bits_of(const phi::Scalar& value, DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return bits_as<float>(value);
+    case DType::kF64:
+      return bits_as<double>(value);
+    case DType::kF16:
+      return bits_as<phi::dtype::float16>(value);
+    case DType::kBF16:
+      return bits_as<phi::dtype::bfloat16>(value);
+    case DType::kI8:
+      return bits_as<int8_t>(value);
+    case DType::kI16:
+      return bits_as<int16_t>(value);
+    case DType::kI32:
+      return bits_as<int32_t>(value);
+    case DType::kU8:
+      return bits_as<uint8_t>(value);
+    case DType::kBool:
+      return bits_as<bool>(value);
+    case DType::kC64:
+      return bits_as<phi::dtype::complex<float>>(value);
+    case DType::kC128:
+      return bits_as<phi::dtype::complex<double>>(value);
+    default:
+      return bits_as<int64_t>(value);
+  }
+}
+
 bool copy(const Service& service, Device& device, const View& to, const View& from) {
   if (to.numel() == 0) return true;
   if (to.dtype == from.dtype && to.contiguous() && from.contiguous()) {
@@ -77,6 +118,31 @@ bool sum_to(Device& device, const View& out, const View& from) {
   // Only dimensions of one element were in front.
   if (dims == 0) return copy(copying.on(device), device, target, from);
   return hp::ops::sum(sum.on(device), device, target, from, dims, true);
+}
+
+bool fill(Device& device, const View& out, const phi::Scalar& value) {
+  static Step step("fill");
+  if (out.numel() == 0) return true;
+  const Service& service = step.on(device);
+  const VendorArgument number = is_float(out.dtype) ? attribute(value.to<double>()) : attribute(value.to<int64_t>());
+  if (!is_complex(out.dtype) && call_vendor(service, device, {output(out), number})) return true;
+  return service.has_compiler && hp::ops::fill(service, device, out, bits_of(value, out.dtype).data());
+}
+
+Converted::Converted(Device& device, const View& given, DType wanted) : device_(device), given_(given), view_(given) {
+  if (!given.defined() || given.dtype == wanted) return;
+  made_.emplace(device, wanted, given.ndim, given.sizes);
+  view_ = *made_;
+}
+
+bool Converted::read() {
+  static Step step("copy");
+  return !made_ || copy(step.on(device_), device_, view_, given_);
+}
+
+bool Converted::write() {
+  static Step step("copy");
+  return !made_ || copy(step.on(device_), device_, given_, view_);
 }
 
 uint64_t mask_of(const std::vector<int64_t>& dims, int ndim) {

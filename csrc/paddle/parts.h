@@ -5,6 +5,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 
 #include "call.h"
 #include "pointwise.h"
@@ -29,7 +30,7 @@ class Step {
 class PointwiseStep : public Step {
  public:
   explicit PointwiseStep(const char* standard) : Step(standard), kernels_(pointwise_kernels(standard)) {}
-  // In the output's dtype.
+  // In the output's dtype; where that is bool, in that of the first input.
   bool operator()(Device& device, const View& output, std::initializer_list<View> inputs,
                   std::initializer_list<double> attributes = {}, uint32_t variant = 0);
 
@@ -100,6 +101,28 @@ class Temporary : public Shaped {
   Scratch scratch_;
 };
 
+// A tensor in the dtype that a kernel has it in: itself, or a contiguous stand-in. Inputs are read, outputs written.
+class Converted {
+ public:
+  Converted(Device& device, const View& given, DType wanted);
+  bool read();
+  bool write();
+  operator const View&() const { return view_; }
+  const View& view() const { return view_; }
+
+ private:
+  Device& device_;
+  const View given_;
+  View view_;
+  std::optional<Temporary> made_;
+};
+
+// The bytes of a number in that dtype, as whole words.
+std::array<int64_t, 2> bits_of(const phi::Scalar& value, DType dtype);
+
+// The same number in every element; counted for the operator "fill".
+bool fill(Device& device, const View& out, const phi::Scalar& value);
+
 // to = from, of the same sizes and any layout and dtype, counted for `service`. False where no kernel does it.
 bool copy(const Service& service, Device& device, const View& to, const View& from);
 
@@ -108,6 +131,12 @@ void copy_through_host(Device& device, const View& to, const View& from);
 
 // out = from, summed along the dimensions that out lacks or has one element in.
 bool sum_to(Device& device, const View& out, const View& from);
+
+// Whether a kernel can read the tensor: for those whose other inputs may be without memory.
+inline bool ready(const DenseTensor* tensor) {
+  return tensor != nullptr && tensor->initialized() && on_device(*tensor) && tensor->meta().is_contiguous() &&
+         to_core(tensor->dtype()) != DType::kNone;
+}
 
 inline bool same_sizes(const View& a, const View& b) {
   return a.ndim == b.ndim && std::equal(a.sizes, a.sizes + a.ndim, b.sizes);

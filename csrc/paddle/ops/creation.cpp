@@ -6,44 +6,6 @@
 namespace hp::paddle_adapter::ops {
 namespace {
 
-template <class T>
-std::array<int64_t, 2> bits_as(const phi::Scalar& value) {
-  std::array<int64_t, 2> words{};
-  const T element = value.to<T>();
-  std::memcpy(words.data(), &element, sizeof(element));
-  return words;
-}
-
-// The bytes of a number in that dtype, as whole words.
-std::array<int64_t, 2> bits_of(const phi::Scalar& value, DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return bits_as<float>(value);
-    case DType::kF64:
-      return bits_as<double>(value);
-    case DType::kF16:
-      return bits_as<phi::dtype::float16>(value);
-    case DType::kBF16:
-      return bits_as<phi::dtype::bfloat16>(value);
-    case DType::kI8:
-      return bits_as<int8_t>(value);
-    case DType::kI16:
-      return bits_as<int16_t>(value);
-    case DType::kI32:
-      return bits_as<int32_t>(value);
-    case DType::kU8:
-      return bits_as<uint8_t>(value);
-    case DType::kBool:
-      return bits_as<bool>(value);
-    case DType::kC64:
-      return bits_as<phi::dtype::complex<float>>(value);
-    case DType::kC128:
-      return bits_as<phi::dtype::complex<double>>(value);
-    default:
-      return bits_as<int64_t>(value);
-  }
-}
-
 bool fill_with(Call& call, const View& out, const phi::Scalar& value) {
   if (!out.defined()) return false;
   if (out.numel() == 0) return true;

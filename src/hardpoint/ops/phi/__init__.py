@@ -1,4 +1,4 @@
-"""Which of Paddle's kernels map onto the standard operators: one file a family, beside the family's table.
+"""Which of Paddle's kernels map onto the standard operators: one file for each of csrc/paddle/ops, beside the tables.
 
 Each has ``KERNELS``: standard operator -> kernel of Paddle -> how it maps. Of a custom operator nothing more is said
 here: a function of the kernel's name in ``csrc/paddle/ops/<family>.cpp`` settles it. It may have ``COMPOSED``: kernels
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 from hardpoint.ops import FAMILIES, Op, family_ops
 
@@ -39,21 +40,22 @@ def same(*names: str) -> dict[str, dict[str, Phi]]:
 
 
 def family_kernels(family: str) -> list[tuple[Op, str, Phi]]:
-    """The kernels that map onto one family: operator, kernel, mapping."""
+    """The kernels of one file: operator, kernel, mapping."""
     if find_spec(f"hardpoint.ops.phi.{family}") is None:
         return []
     table: Kernels = import_module(f"hardpoint.ops.phi.{family}").KERNELS
-    ops = {op.name: op for op in family_ops(family)}
+    ops = {op.name: op for name in FAMILIES for op in family_ops(name)}
     return [(ops[name], kernel, phi) for name, kernels in table.items() for kernel, phi in kernels.items()]
 
 
 def composed(family: str) -> tuple[str, ...]:
-    """The kernels of a family that are put together of several operators."""
+    """The kernels of a file that are put together of several operators."""
     if find_spec(f"hardpoint.ops.phi.{family}") is None:
         return ()
     return tuple(getattr(import_module(f"hardpoint.ops.phi.{family}"), "COMPOSED", ()))
 
 
 def all_kernels() -> list[tuple[Op, str, Phi]]:
-    """The kernels of every family."""
-    return [entry for family in FAMILIES for entry in family_kernels(family)]
+    """The kernels of every file."""
+    files = sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
+    return [entry for file in files for entry in family_kernels(file)]

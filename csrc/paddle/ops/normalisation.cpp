@@ -1,0 +1,261 @@
+// Paddle keeps variances where the standard operators keep inverse standard deviations, but for batch_norm and
+// instance_norm; the running variance of batch_norm is that of the elements themselves, not an estimate.
+#include "../../ops/normalisation.h"
+
+#include "../spatial.h"
+
+namespace hp::paddle_adapter::ops {
+namespace {
+
+View optional_view(const Call& call, int i) { return ready(call.input(i)) ? call.view_of(i) : View{}; }
+View allocated(const Call& call, int i) { return call.output(i) == nullptr ? View{} : call.allocate(i); }
+
+// The gradient of a parameter, in the dtype of the weight (input 1) whatever the shape rule says.
+View parameter_grad(const Call& call, int i) {
+  if (call.output(i) == nullptr || !ready(call.input(1))) return allocated(call, i);
+  call.context.Alloc(call.output(i), call.input(1)->dtype());
+  return view(*call.output(i));
+}
+
+// Of one dtype where both are there.
+bool alike(const View& a, const View& b) { return !a.defined() || !b.defined() || a.dtype == b.dtype; }
+
+// Whether the tensors at these places, where they are there, can be read.
+bool readable(const Call& call, std::initializer_list<int> wanted) {
+  for (int i : wanted) {
+    if (call.input(i) != nullptr && !ready(call.input(i))) return false;
+  }
+  const DenseTensor& x = *call.input(0);
+  return is_float(to_core(x.dtype())) && x.numel() != 0 && x.dims().size() <= kMaxDimensions;
+}
+
+View part(const Temporary& whole, int row) {
+  const View& all = whole.view();
+  return {static_cast<char*>(all.data) + row * all.strides[0] * info(all.dtype).bytes, all.dtype, 1, all.sizes + 1,
+          all.strides + 1};
+}
+
+// Statistics of one kind as a kernel writes them, and as Paddle keeps them: memory is made where Paddle wants none.
+class Kept {
+ public:
+  Kept(Call& call, int output, DType sums, int64_t count) {
+    if (call.output(output) != nullptr) {
+      converted_.emplace(call.device, call.allocate(output), sums);
+    } else {
+      spare_.emplace(call.device, sums, 1, &count);
+    }
+  }
+  const View& view() const { return converted_ ? converted_->view() : spare_->view(); }
+  bool write() { return !converted_ || converted_->write(); }
+  bool wanted() const { return converted_.has_value(); }
+
+ private:
+  std::optional<Converted> converted_;
+  std::optional<Temporary> spare_;
+};
+
+// variance = 1 / rstd^2 - eps, in place.
+bool to_variance(Device& device, Kept& kept, double eps) {
+  static PointwiseStep power("pow_scalar"), scale("scale");
+  if (!kept.wanted()) return true;
+  return power(device, kept.view(), {kept.view()}, {-2}) && scale(device, kept.view(), {kept.view()}, {1, -eps}) &&
+         kept.write();
+}
+
+// rstd = 1 / sqrt(variance + eps)
+bool to_rstd(Device& device, const View& rstd, const View& variance, double eps) {
+  static PointwiseStep scale("scale"), rsqrt("rsqrt");
+  return scale(device, rstd, {variance}, {1, eps}) && rsqrt(device, rstd, {rstd});
+}
+
+// ---- Channels
+
+// The running statistics, in training: momentum is the weight of the old ones. `batch` holds the mean and the unbiased
+// variance of `count` elements.
+bool move_running(Call& call, const Temporary& batch, const View& mean, const View& variance, double momentum,
+                  int64_t count) {
+  static PointwiseStep lerp("lerp_scalar"), scale("scale"), add("add");
+  const View old_mean = call.view_of(1), old_variance = call.view_of(2), spread = part(batch, 1);
+  if (!lerp(call.device, mean, {old_mean, part(batch, 0)}, {1 - momentum})) return false;
+  if (count == 1) return scale(call.device, variance, {old_variance}, {momentum, 0});
+  const double share = (1 - momentum) * static_cast<double>(count - 1) / static_cast<double>(count);
+  return scale(call.device, spread, {spread}, {share, 0}) &&
+         add(call.device, variance, {spread, old_variance}, {momentum});
+}
+
+bool keep(Call& call, int output, const View& given) {
+  static Step step("copy");
+  if (call.output(output) == nullptr) return true;
+  const View out = call.allocate(output);
+  return out.data == given.data || copy(step.on(call.device), call.device, out, given);
+}
+
+bool with_running_statistics(Call& call, const View& weight, const View& bias, double eps, const std::string& layout) {
+  const bool last = channels_last(layout);
+  const Shaped x = channels_second(call.view_of(0), last), y = channels_second(call.allocate(0), last);
+  const View mean = call.view_of(1), variance = call.view_of(2);
+  const hp::ops::BatchNorm norm{weight, bias, mean, variance, {}, {}, false, 0, eps};
+  return hp::ops::batch_norm(call.service(), call.device, y, x, norm) && keep(call, 1, mean) && keep(call, 2, variance);
+}
+
+// Inputs: x, mean, variance, scale, bias. Attributes: is_test, momentum, epsilon, layout, use_global_stats,
+// trainable_statistics. Outputs: y, the running statistics (usually the inputs' memory), and those of the batch.
+bool batch_norm(Call& call) {
+  if (!readable(call, {0, 1, 2, 3, 4}) || call.input(0)->dims().size() < 2) return false;
+  const View weight = optional_view(call, 3), bias = optional_view(call, 4);
+  if (!alike(weight, bias) || !alike(call.view_of(1), call.view_of(2))) return false;
+  const double momentum = call.real(1), eps = call.real(2);
+  const auto& layout = call.attr<std::string>(3);
+  const bool test = call.attr<bool>(0) && !call.attr<bool>(5);
+  const DType sums = accumulator(call.view_of(0).dtype);
+  const bool last = channels_last(layout);
+  const Shaped x = channels_second(call.view_of(0), last);
+  const int64_t channels = x.view().sizes[1];
+  Kept save_mean(call, 3, sums, channels), save_invstd(call, 4, sums, channels);
+  if (test || call.attr<bool>(4)) return with_running_statistics(call, weight, bias, eps, layout);
+  const Shaped y = channels_second(call.allocate(0), last);
+  const View mean = call.allocate(1), variance = call.allocate(2);
+  // Statistics that start at zero and take over those of the batch altogether.
+  const int64_t both[] = {2, channels};
+  const Temporary batch(call.device, sums, 2, both);
+  if (!fill(call.device, batch, 0)) return false;
+  const hp::ops::BatchNorm norm{
+      weight, bias, part(batch, 0), part(batch, 1), save_mean.view(), save_invstd.view(), true, 1, eps};
+  return hp::ops::batch_norm(call.service(), call.device, y, x, norm) &&
+         move_running(call, batch, mean, variance, momentum, x.view().numel() / channels) && save_mean.write() &&
+         save_invstd.write();
+}
+
+// Inputs: x, mean, variance, scale, bias. Attributes: momentum, epsilon, layout.
+bool batch_norm_infer(Call& call) {
+  if (!readable(call, {0, 1, 2, 3, 4}) || call.input(0)->dims().size() < 2) return false;
+  const View weight = call.view_of(3), bias = call.view_of(4);
+  if (!alike(weight, bias) || !alike(call.view_of(1), call.view_of(2))) return false;
+  return with_running_statistics(call, weight, bias, call.real(1), call.attr<std::string>(2));
+}
+
+// Inputs: x, scale, bias, mean, variance, saved_mean, saved_variance, reserve_space, y_grad. Attributes: momentum,
+// epsilon, layout, is_test, use_global_stats, trainable_statistics.
+bool batch_norm_grad(Call& call) {
+  const bool fixed = call.attr<bool>(3) || call.attr<bool>(4);  // unlike the forward pass, for any is_test
+  if (!readable(call, {0, 1, 8}) || call.input(0)->dims().size() < 2) return false;
+  for (int i : fixed ? std::array{3, 4} : std::array{5, 6}) {
+    if (!ready(call.input(i))) return false;
+  }
+  const bool last = channels_last(call.attr<std::string>(2));
+  const Shaped x = channels_second(call.view_of(0), last), grad = channels_second(call.view_of(8), last);
+  if (grad.view().dtype != x.view().dtype) return false;
+  const DType sums = accumulator(x.view().dtype);
+  Converted mean(call.device, fixed ? View{} : call.view_of(5), sums),
+      invstd(call.device, fixed ? View{} : call.view_of(6), sums);
+  Shaped grad_x;
+  if (call.output(0) != nullptr) grad_x = channels_second(call.allocate(0), last);
+  const View grad_weight = parameter_grad(call, 1), grad_bias = parameter_grad(call, 2);
+  const View running_mean = fixed ? call.view_of(3) : View{}, running_var = fixed ? call.view_of(4) : View{};
+  const hp::ops::BatchNorm norm{
+      optional_view(call, 1), {}, running_mean, running_var, mean, invstd, !fixed, 0, call.real(1)};
+  return mean.read() && invstd.read() &&
+         hp::ops::batch_norm_backward(call.service(), call.device, grad_x, grad_weight, grad_bias, grad, x, norm);
+}
+
+// ---- Rows
+
+int64_t row_length(const View& x, int64_t axis) {
+  int64_t n = 1;
+  for (int d = static_cast<int>(axis); d < x.ndim; ++d) n *= x.sizes[d];
+  return n;
+}
+
+// Inputs: x, scale, bias. Attributes: epsilon, begin_norm_axis. Outputs: out, mean, variance.
+bool layer_norm(Call& call) {
+  if (!readable(call, {0, 1, 2})) return false;
+  const View x = call.view_of(0), weight = optional_view(call, 1), bias = optional_view(call, 2);
+  if (!alike(weight, bias)) return false;
+  const double eps = call.real(0);
+  const int64_t n = row_length(x, call.integer(1));
+  const DType sums = accumulator(x.dtype);
+  const View out = call.allocate(0);
+  Kept mean(call, 1, sums, x.numel() / n), rstd(call, 2, sums, x.numel() / n);
+  return hp::ops::layer_norm(call.service(), call.device, out, {mean.view(), rstd.view()}, x, weight, bias, n, eps) &&
+         to_variance(call.device, rstd, eps) && mean.write();
+}
+
+// Inputs: x, scale, bias, mean, variance, out_grad.
+bool layer_norm_grad(Call& call) {
+  if (!readable(call, {0, 1, 3, 4, 5})) return false;
+  const View x = call.view_of(0), weight = optional_view(call, 1), variance = call.view_of(4);
+  const DType sums = accumulator(x.dtype);
+  Converted mean(call.device, call.view_of(3), sums);
+  const Temporary rstd(call.device, sums, variance.ndim, variance.sizes);
+  const View grad_x = allocated(call, 0), grad_weight = parameter_grad(call, 1), grad_bias = parameter_grad(call, 2);
+  return alike(grad_weight, grad_bias) && alike(weight, grad_bias) && mean.read() &&
+         to_rstd(call.device, rstd, variance, call.real(0)) &&
+         hp::ops::layer_norm_backward(call.service(), call.device, grad_x, grad_weight, grad_bias, call.view_of(5), x,
+                                      {mean, rstd}, weight, row_length(x, call.integer(1)));
+}
+
+// ---- Groups of channels
+
+hp::ops::GroupNorm groups_of(const View& x, int64_t groups) {
+  return {x.sizes[0], x.sizes[1], x.numel() / (x.sizes[0] * x.sizes[1]), groups};
+}
+
+// Inputs: x, scale, bias. Attributes: epsilon, groups, layout. Outputs: y, mean, variance.
+bool group_norm(Call& call) {
+  if (!readable(call, {0, 1, 2}) || channels_last(call.attr<std::string>(2))) return false;
+  const View x = call.view_of(0), weight = optional_view(call, 1), bias = optional_view(call, 2);
+  if (!alike(weight, bias) || x.ndim < 2) return false;
+  const auto shape = groups_of(x, call.integer(1));
+  const DType sums = accumulator(x.dtype);
+  const View y = call.allocate(0);
+  Kept mean(call, 1, sums, shape.batch * shape.groups), rstd(call, 2, sums, shape.batch * shape.groups);
+  return hp::ops::group_norm(call.service(), call.device, y, mean.view(), rstd.view(), x, weight, bias, shape,
+                             call.real(0)) &&
+         to_variance(call.device, rstd, call.real(0)) && mean.write();
+}
+
+// Inputs: x, scale, bias, y, mean, variance, y_grad.
+bool group_norm_grad(Call& call) {
+  if (!readable(call, {0, 1, 4, 5, 6}) || channels_last(call.attr<std::string>(2))) return false;
+  const View x = call.view_of(0), variance = call.view_of(5);
+  const DType sums = accumulator(x.dtype);
+  Converted mean(call.device, call.view_of(4), sums);
+  const Temporary rstd(call.device, sums, variance.ndim, variance.sizes);
+  // The sums for the parameters come from the same kernel: it always writes the gradient of x.
+  if (call.output(0) == nullptr) return false;
+  const View grad_x = call.allocate(0), grad_weight = parameter_grad(call, 1), grad_bias = parameter_grad(call, 2);
+  return alike(grad_weight, grad_bias) && mean.read() && to_rstd(call.device, rstd, variance, call.real(0)) &&
+         hp::ops::group_norm_backward(call.service(), call.device, grad_x, grad_weight, grad_bias, call.view_of(6), x,
+                                      mean, rstd, optional_view(call, 1), groups_of(x, call.integer(1)));
+}
+
+// Groups of one channel. Outputs: y, saved_mean, and the inverse standard deviation.
+bool instance_norm(Call& call) {
+  if (!readable(call, {0, 1, 2})) return false;
+  const View x = call.view_of(0), weight = optional_view(call, 1), bias = optional_view(call, 2);
+  if (!alike(weight, bias) || x.ndim < 2) return false;
+  const auto shape = groups_of(x, x.sizes[1]);
+  const DType sums = accumulator(x.dtype);
+  const View y = call.allocate(0);
+  Kept mean(call, 1, sums, shape.batch * shape.groups), rstd(call, 2, sums, shape.batch * shape.groups);
+  return hp::ops::group_norm(call.service(), call.device, y, mean.view(), rstd.view(), x, weight, bias, shape,
+                             call.real(0)) &&
+         mean.write() && rstd.write();
+}
+
+// Inputs: x, scale, bias, saved_mean, saved_variance, y_grad.
+bool instance_norm_grad(Call& call) {
+  if (!readable(call, {0, 1, 3, 4, 5}) || call.output(0) == nullptr) return false;
+  const View x = call.view_of(0);
+  const DType sums = accumulator(x.dtype);
+  Converted mean(call.device, call.view_of(3), sums), rstd(call.device, call.view_of(4), sums);
+  const View grad_x = call.allocate(0), grad_weight = parameter_grad(call, 1), grad_bias = parameter_grad(call, 2);
+  return alike(grad_weight, grad_bias) && mean.read() && rstd.read() &&
+         hp::ops::group_norm_backward(call.service(), call.device, grad_x, grad_weight, grad_bias, call.view_of(5), x,
+                                      mean, rstd, optional_view(call, 1), groups_of(x, x.sizes[1]));
+}
+
+}  // namespace
+}  // namespace hp::paddle_adapter::ops
+
+#include "generated/normalisation.inc"

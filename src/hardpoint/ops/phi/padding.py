@@ -1,0 +1,7 @@
+"""Padding, by a number or from the tensor's own elements."""
+
+from hardpoint.ops.phi import Kernels
+
+KERNELS: Kernels = {}
+
+COMPOSED = ("pad", "pad_grad", "pad3d", "pad3d_grad")
