@@ -22,6 +22,11 @@ def arrays(result: Any) -> list[np.ndarray]:
     return [result.numpy()]
 
 
+def numbers(rng: np.random.Generator, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """Away from zero in the mean."""
+    return [np.asarray(rng.standard_normal(shape) + 0.1, "float32") for shape in shapes]
+
+
 def run(function: Callable[..., Any], inputs: list[np.ndarray], device: str, dtype: str | None, grad: bool) -> Any:
     paddle.set_device(device)
     tensors = []

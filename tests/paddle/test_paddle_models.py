@@ -8,8 +8,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from both import arrays
-from test_operators import served_by_the_device
+from both import arrays, served_by_the_device
 
 import hardpoint
 

@@ -6,8 +6,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from both import arrays, same
-from test_operators import numbers, served_by_the_device
+from both import arrays, numbers, same, served_by_the_device
 
 NARROW = ["float16", "bfloat16"]
 DTYPES = ["float32", "float64", *NARROW]

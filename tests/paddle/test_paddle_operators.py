@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from both import same, served_by_the_device
+from both import numbers, same, served_by_the_device
 
 BINARY = {"add": paddle.add, "subtract": paddle.subtract, "multiply": paddle.multiply, "divide": paddle.divide}
 SHAPES = {
@@ -33,10 +33,6 @@ UNARY = {
     "sqrt of abs": lambda x: paddle.sqrt(paddle.abs(x) + 0.1),
 }
 COMPARISONS = ["equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal"]
-
-
-def numbers(rng, *shapes):
-    return [np.asarray(rng.standard_normal(shape) + 0.1, "float32") for shape in shapes]
 
 
 @pytest.mark.parametrize("shapes", SHAPES)
