@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import hardpoint
+import hardpoint.paddle
 import numpy as np
 import paddle
 from paddle import inference, nn
@@ -233,6 +234,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--paddles-own", choices=FALLBACK, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if not hardpoint.paddle.device_names():
+        parser.error(
+            "Paddle has no device of Hardpoint's; if the two are installed in different folders, set "
+            "CUSTOM_DEVICE_ROOT to Hardpoint's paddle_custom_device"
+        )
     if options.paddles_own:
         paddles_own(options.paddles_own)
         return
