@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import paddle
 import pytest
+from both import same
 from paddle import nn
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
@@ -47,7 +48,7 @@ def train(
     losses = []
     for images, labels in batches:
         with context():
-            loss = nn.functional.cross_entropy(net(images).astype("float32"), labels)
+            loss = nn.functional.cross_entropy(net(images), labels)
         if scaler is None:
             loss.backward()
             update.step()
@@ -116,6 +117,14 @@ def test_a_gradient_that_overflows_is_left_out() -> None:
         expected = before - np.float32(0.1) * np.float32(factor) if moved else before
         np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-6)
         assert scaler.is_enable()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_loss_of_16_bit_scores(dtype: str) -> None:
+    """Of bfloat16, Paddle gives the loss in float32, and asks for the gradient in both."""
+    rng = np.random.default_rng()
+    scores, labels = rng.standard_normal((6, 10)).astype("float32"), rng.integers(0, 10, (6, 1))
+    same(lambda x, y: nn.functional.cross_entropy(x, y, reduction="none"), scores, labels, dtype=dtype, grad=True)
 
 
 def test_paddle_switches_autocast_to_bfloat16_off() -> None:
