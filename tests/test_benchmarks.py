@@ -6,16 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 from plugin_tools import ROOT
 
+from hardpoint._runtime import package_file
+
 pytestmark = pytest.mark.slow
 
 
-def printed(*arguments: str) -> Any:
+def printed(*arguments: str, **variables: str) -> Any:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HARDPOINT_")} | {"HARDPOINT_DEVICE": "sim"}
+    environment |= variables
     command = [sys.executable, str(ROOT / "benchmarks" / arguments[0]), *arguments[1:], "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
@@ -44,3 +48,17 @@ def test_profile_of_a_model():
         assert row["difference_ms"] == pytest.approx(row["device_ms"] - row["native_ms"])
     losses = [row["difference_ms"] for row in rows]
     assert losses == sorted(losses, reverse=True)
+
+
+@pytest.mark.skipif(find_spec("paddle") is None, reason="Paddle is not installed")
+def test_paddle():
+    root = str(package_file("../paddle_custom_device/libhardpoint_paddle.so").resolve().parent)
+    result = printed("paddle_dispatch.py", "--only", "add|maxout|LeNet", CUSTOM_DEVICE_ROOT=root)
+    cases = {case["name"]: case for case in result["cases"]}
+    assert list(cases) == ["add", "fallback: maxout", "LeNet training step"]
+    for case in cases.values():
+        assert case["ratio"] == pytest.approx(case["device_us"] / case["other_us"])
+    assert cases["add"]["cpu_operators"] == {}
+    # Which of the two fallbacks is which can be told on any machine.
+    assert cases["fallback: maxout"]["cpu_operators"] == {"phi::maxout": 1}
+    assert cases["fallback: maxout"]["ratio"] < 0.5

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from hardpoint._runtime import package_file
 
 # A process with its own torch for most of them: not part of the inner loop (make quick).
 pytestmark = pytest.mark.slow
@@ -24,7 +28,15 @@ SNIPPETS = [
 
 @pytest.mark.parametrize("code", SNIPPETS)
 def test_snippet(code: str) -> None:
-    done = subprocess.run([sys.executable, "-W", "error::RuntimeWarning", "-c", code], capture_output=True, text=True)
+    environment = dict(os.environ)
+    if "import paddle" in code:
+        if find_spec("paddle") is None:
+            pytest.skip("Paddle is not installed")
+        # Where Paddle would look by itself if it were installed in the same folder.
+        library = package_file("../paddle_custom_device/libhardpoint_paddle.so").resolve()
+        environment.setdefault("CUSTOM_DEVICE_ROOT", str(library.parent))
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

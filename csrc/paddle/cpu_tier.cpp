@@ -17,6 +17,14 @@ void convert_as(void* to, const void* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) static_cast<To*>(to)[i] = static_cast<To>(static_cast<const From*>(from)[i]);
 }
 
+bool is_narrow(phi::DataType dtype) { return dtype == phi::DataType::FLOAT16 || dtype == phi::DataType::BFLOAT16; }
+
+// Kernels that Paddle calls in single precision with some arguments in 16 bits: its own for GPUs look at each dtype,
+// the CPU's do not.
+bool is_mixed(const PhiKernel& kernel) {
+  return kernel.dtype == phi::DataType::FLOAT32 && kernel.name == "cross_entropy_with_softmax_grad";
+}
+
 // Between single precision and one of the 16-bit dtypes.
 void widen(float* to, const void* from, phi::DataType dtype, int64_t count) {
   if (dtype == phi::DataType::FLOAT16) {
@@ -39,7 +47,8 @@ class Staging {
   explicit Staging(Call& call)
       : call_(call),
         stream_(current_stream(call.device)),
-        host_(phi::DeviceContextPool::Instance().Get(phi::CPUPlace())) {}
+        host_(phi::DeviceContextPool::Instance().Get(phi::CPUPlace())),
+        mixed_(is_mixed(call.kernel)) {}
 
   void run() {
     phi::KernelContext context(host_);
@@ -49,7 +58,7 @@ class Staging {
     if (queued_) stream_.synchronize();
     scratch_.clear();
     for (const Widened& each : widened_) {
-      widen(each.to->data<float>(), each.bytes.data(), call_.kernel.dtype, each.to->numel());
+      widen(each.to->data<float>(), each.bytes.data(), each.dtype, each.to->numel());
     }
     call_.kernel.cpu(&context);
     for (const Output& output : outputs_) bring_back(*output.given, *output.staged);
@@ -64,11 +73,13 @@ class Staging {
   // A tensor that the CPU's kernel takes in single precision, and its bytes as they came.
   struct Widened {
     DenseTensor* to;
+    phi::DataType dtype;
     std::vector<char> bytes;
   };
-  phi::DataType host_dtype(phi::DataType dtype) const {
-    return call_.kernel.widened && dtype == call_.kernel.dtype ? phi::DataType::FLOAT32 : dtype;
+  bool is_widened(phi::DataType dtype) const {
+    return mixed_ ? is_narrow(dtype) : call_.kernel.widened && dtype == call_.kernel.dtype;
   }
+  phi::DataType host_dtype(phi::DataType dtype) const { return is_widened(dtype) ? phi::DataType::FLOAT32 : dtype; }
 
   void add_attribute(phi::KernelContext& context, int i) {
     if (call_.kernel.attributes[i] == phi::AttributeType::DATA_TYPE) {
@@ -125,7 +136,7 @@ class Staging {
     staged_[given->data()] = &staged;
     if (bytes == 0) return &staged;
     if (staged.dtype() != given->dtype()) {
-      to = widened_.emplace_back(Widened{&staged, std::vector<char>(bytes)}).bytes.data();
+      to = widened_.emplace_back(Widened{&staged, given->dtype(), std::vector<char>(bytes)}).bytes.data();
     }
     call_.device.copy_to_host(to, dense_bytes(*given), bytes, stream_);
     queued_ = true;
@@ -161,9 +172,8 @@ class Staging {
   void bring_back(DenseTensor& given, const DenseTensor& staged) {
     if (!staged.has_allocation()) return;
     // A kernel may give another dtype than the shape rule said, but not for having been widened.
-    const bool wide =
-        call_.kernel.widened && given.dtype() == call_.kernel.dtype && staged.dtype() == phi::DataType::FLOAT32;
-    const phi::DataType dtype = wide ? call_.kernel.dtype : staged.dtype();
+    const bool wide = is_widened(given.dtype()) && staged.dtype() == phi::DataType::FLOAT32;
+    const phi::DataType dtype = wide ? given.dtype() : staged.dtype();
     const size_t bytes = static_cast<size_t>(staged.numel()) * phi::SizeOf(dtype);
     const void* from = bytes == 0 ? nullptr : staged.data();
     if (wide && bytes != 0) {
@@ -203,6 +213,7 @@ class Staging {
   Call& call_;
   Stream& stream_;
   phi::DeviceContext* host_;
+  const bool mixed_;
   std::deque<DenseTensor> tensors_;
   std::deque<Scratch> scratch_;
   std::unordered_map<const void*, const DenseTensor*> staged_;  // by address on the device

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 SUPPORTED_TORCH = ("2.11", "2.13")
 SUPPORTED_PADDLE = ("3.0", "3.3")
@@ -120,6 +123,28 @@ def _paddle() -> Iterator[Finding]:
         path is not None,
         str(path) if path else f"not built for Paddle {minor}",
         "" if path else "hardpoint build paddle",
+    )
+    yield from _other_paddle_plugins()
+
+
+def _other_paddle_plugins() -> Iterator[Finding]:
+    """Libraries beside ours: Paddle opens them all, and one that it cannot open ends its import."""
+    spec = importlib.util.find_spec("paddle")
+    assert spec is not None
+    assert spec.origin is not None
+    beside = Path(spec.origin).parents[1] / "paddle_custom_device"
+    folder = Path(os.environ.get("CUSTOM_DEVICE_ROOT", beside))
+    others = sorted(library.name for library in folder.glob("*.so") if library.name != "libhardpoint_paddle.so")
+    if not others:
+        return
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HARDPOINT_")}
+    done = subprocess.run([sys.executable, "-c", "import paddle"], env=environment, capture_output=True, text=True)
+    said = re.search(r"Fail to open library: .*", done.stderr)
+    yield Finding(
+        "other Paddle plug-ins",
+        done.returncode == 0,
+        ", ".join(others) if done.returncode == 0 else said[0] if said else done.stderr.strip()[-300:],
+        "" if done.returncode == 0 else f"until that is mended, or removed from {folder}, Paddle cannot be imported",
     )
 
 

@@ -1,0 +1,112 @@
+"""What goes wrong is told in one message that says what it is about, and the program goes on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import paddle
+import pytest
+from both import same
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "dtype"),
+    [
+        ("kthvalue", lambda x: paddle.kthvalue(x, 1), "bool"),
+        ("qr", paddle.linalg.qr, "int32"),
+        ("relu", paddle.nn.functional.relu, "bool"),
+        ("add", lambda x: x + x, "float8_e4m3fn"),
+    ],
+)
+def test_a_dtype_that_no_tier_has(name, call, dtype, rng):
+    """Paddle looks the kernel up: its message names the device, the dtype, the operator, and the dtypes there are."""
+    x = paddle.ones([3, 3]).astype(dtype)
+    expected = rf"sim, .*{dtype}\) of kernel `{name}` is not registered[\s\S]*support following DataTypes: .*float32"
+    with pytest.raises(RuntimeError, match=expected):
+        call(x)
+    same(call, rng.standard_normal((3, 3)).astype("float32"))
+
+
+MEMORY = """
+import hardpoint, numpy as np, paddle
+
+def refused(call):
+    try:
+        call()
+    except MemoryError as error:
+        print(str(error).replace("\\n", " "))
+    else:
+        raise AssertionError("there was room")
+
+paddle.set_device("sim:0")
+data = np.arange(10 << 20, dtype="float32")
+kept = [paddle.to_tensor(data)]
+refused(lambda: kept.extend(kept[0] + i for i in range(10)))  # an operator of the device
+assert 3 <= len(kept) < 7, len(kept)
+refused(lambda: paddle.to_tensor(data))  # a copy
+refused(lambda: paddle.nn.functional.temporal_shift(kept[0].reshape([2, 5, 1024, 1024]), 2))  # the CPU tier
+assert hardpoint.counters()["phi::temporal_shift"] == {"cpu": 1}
+for i, tensor in enumerate(kept):
+    np.testing.assert_array_equal(tensor.numpy(), data + np.float32(max(i - 1, 0)))
+del kept[1:]
+again = kept[0] + kept[0]
+np.testing.assert_array_equal(again.numpy(), data * 2)
+paddle.set_device("sim:1")
+assert paddle.to_tensor(data).sum().item() > 0  # the other device has its own
+"""
+
+
+@pytest.mark.slow
+def test_out_of_memory(run_python):
+    done = run_python(MEMORY, HARDPOINT_SIM_MEMORY="200M", GLOG_minloglevel="2")
+    messages = done.stdout.splitlines()
+    assert len(messages) == 3
+    for message in messages:
+        assert re.search(r"Out of memory error on sim:0|phi::\w+: .*out of memory", message), message
+
+
+UNTOUCHED = """
+import paddle
+assert paddle.device.get_all_custom_device_type() == []
+assert (paddle.ones([2]) + 1).tolist() == [2, 2]
+"""
+
+
+@pytest.mark.slow
+def test_a_plug_in_without_devices(run_python, tmp_path: Path):
+    plugin = tmp_path / "none.py"
+    example = Path(__file__).parents[2] / "examples" / "hello_python" / "hello.py"
+    plugin.write_text(example.read_text().replace("return 1", "return 0", 1).replace('name = "hello"', 'name = "none"'))
+    done = run_python(UNTOUCHED, HARDPOINT_DEVICE="none", HARDPOINT_PLUGIN_PATH=str(plugin))
+    said = [line for line in done.stderr.splitlines() if line.startswith("[hardpoint]")]
+    assert len(said) == 1, done.stderr
+    assert "no device was mounted on Paddle" in said[0]
+    assert "plug-in 'none' found no device" in said[0]
+
+
+@pytest.mark.slow
+def test_an_unloadable_library_beside_ours(run_python, tmp_path: Path):
+    """Paddle gives up its import, whoever made the library. Its message names the file; so does the doctor."""
+    root = tmp_path / "paddle_custom_device"
+    root.mkdir()
+    shutil.copy(Path(os.environ["CUSTOM_DEVICE_ROOT"]) / "libhardpoint_paddle.so", root)
+    (root / "libbroken.so").write_text("no library at all\n")
+    done = run_python(
+        """
+        try:
+            import paddle
+        except ValueError as error:
+            print(error)
+        from hardpoint.doctor import checkup
+        print(*(f"doctor: {f.ok} {f.detail}; {f.advice}" for f in checkup() if f.subject == "other Paddle plug-ins"))
+        """,
+        CUSTOM_DEVICE_ROOT=str(root),
+    )
+    said = done.stdout.split("doctor: ")
+    assert len(said) == 2, done.stdout
+    assert "Fail to open library" in said[0]
+    assert "libbroken.so" in said[0]
+    assert re.fullmatch(rf"False Fail to open library: .*libbroken\.so.*; .* removed from {root}, .*\n", said[1])
