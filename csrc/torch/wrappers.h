@@ -13,6 +13,7 @@
 #include "decomposition.h"
 #include "kernel_call.h"
 #include "pointwise.h"
+#include "watch.h"
 
 // torch 2.12 and older pass dimension names through the structured interface.
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
@@ -30,9 +31,21 @@ namespace hp::torch_adapter {
 class Overload : public Service {
  public:
   Overload(const char* aten_name, const char* kernel_name, PortableKernels* portable = nullptr)
-      : Service(torch_adapter::runtime(), std::string("aten::") + aten_name, kernel_name),
-        portable(has_compiler ? portable : nullptr) {}
-  PortableKernels* const portable;  // null where the device has no compiler, or the operator no portable kernel
+      : Service(torch_adapter::runtime(), std::string("aten::") + aten_name, kernel_name), portable_(portable) {}
+
+  // Null where the device has no compiler, the operator no portable kernel, or rules deny it.
+  PortableKernels* portable() const { return has_compiler ? portable_ : nullptr; }
+  // Whether a tool wants to see this call first: it goes the way of the last tiers, and comes back from there.
+  bool watched() const { return C10_UNLIKELY(op.watched()) && to_watch(op); }
+
+ private:
+  PortableKernels* const portable_;
+};
+
+// For an operator that only the device has: no rule can send it elsewhere.
+class BoundOverload : public Overload {
+ public:
+  BoundOverload(const char* aten_name, const char* kernel_name) : Overload(aten_name, kernel_name) { op.bind(); }
 };
 
 // ---- Outputs: what a structured kernel's shape rule asks for
@@ -182,7 +195,7 @@ template <class... Attributes>
 bool portable_pointwise(const Overload& overload, at::TensorIteratorBase& iterator, at::ScalarType compute,
                         Variant variant, std::initializer_list<const at::Tensor*> inputs,
                         const Attributes&... attributes) {
-  PointwiseCall call(overload.op, *overload.portable, iterator, compute, variant);
+  PointwiseCall call(overload.op, *overload.portable(), iterator, compute, variant);
   call.inputs(inputs);
   (call.attribute(attributes), ...);
   return call.run();
