@@ -193,11 +193,12 @@ def run(
     except ValueError as error:
         console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
+    ended_well = False
     try:
-        running.run(program, arguments or [])
+        ended_well = running.run(program, arguments or [])
     finally:
         right = running.finish(summary)
-    if not right:
+    if not (ended_well and right):
         raise typer.Exit(1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+import traceback
 from pathlib import Path
 
 from hardpoint.toolbox import comparing, dumping, rules
@@ -26,11 +27,20 @@ def find(program: str) -> Path:
     return path
 
 
-def run(program: Path, arguments: list[str]) -> None:
-    """Run a script, as ``python program arguments`` does."""
+def run(program: Path, arguments: list[str]) -> bool:
+    """Run a script, as ``python program arguments`` does; whether it ended well."""
     sys.argv = [str(program), *arguments]
     sys.path[0] = str(program.resolve().parent)
-    runpy.run_path(str(program), run_name="__main__")
+    try:
+        runpy.run_path(str(program), run_name="__main__")
+    except Exception as error:
+        # As Python would: without the frames that lead to the program.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != str(program):
+            trace = trace.tb_next
+        traceback.print_exception(type(error), error, trace)
+        return False
+    return True
 
 
 def finish(show_summary: bool) -> bool:
