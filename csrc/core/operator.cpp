@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "error.h"
+#include "rules.h"
 #include "runtime.h"
 
 namespace hp {
@@ -70,8 +71,38 @@ Operator& Operator::intern(const std::string& name) {
   OperatorTable& table = operator_table();
   std::lock_guard<std::mutex> lock(table.mutex);
   auto& entry = table.operators[name];
-  if (!entry) entry = std::make_unique<Operator>(name);
+  if (!entry) {
+    entry = std::make_unique<Operator>(name);
+    entry->notes.store(notes_for(name), std::memory_order_relaxed);
+  }
   return *entry;
+}
+
+void Operator::bind() {
+  std::lock_guard<std::mutex> lock(operator_table().mutex);
+  bound.store(true, std::memory_order_relaxed);
+  notes.fetch_and(static_cast<uint8_t>(~kDeniedAny), std::memory_order_relaxed);
+}
+
+void refresh_notes() {
+  OperatorTable& table = operator_table();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  for (const auto& [name, op] : table.operators) {
+    uint8_t notes = notes_for(name);
+    if (op->bound.load(std::memory_order_relaxed)) notes &= static_cast<uint8_t>(~kDeniedAny);
+    op->notes.store(notes, std::memory_order_relaxed);
+  }
+}
+
+std::map<std::string, std::pair<uint64_t, uint64_t>> cpu_costs() {
+  OperatorTable& table = operator_table();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  std::map<std::string, std::pair<uint64_t, uint64_t>> result;
+  for (const auto& [name, op] : table.operators) {
+    const uint64_t spent = op->cpu_nanoseconds.load(std::memory_order_relaxed);
+    if (spent != 0) result[name] = {op->copied_bytes.load(std::memory_order_relaxed), spent};
+  }
+  return result;
 }
 
 std::map<std::string, std::map<std::string, uint64_t>> counters() {
@@ -92,6 +123,8 @@ void reset_counters() {
   std::lock_guard<std::mutex> lock(table.mutex);
   for (const auto& entry : table.operators) {
     for (auto& calls : entry.second->calls) calls.store(0, std::memory_order_relaxed);
+    entry.second->copied_bytes.store(0, std::memory_order_relaxed);
+    entry.second->cpu_nanoseconds.store(0, std::memory_order_relaxed);
   }
 }
 

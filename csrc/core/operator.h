@@ -18,21 +18,41 @@ enum class Tier : int { kVendor = 0, kPortable = 1, kDecomposition = 2, kCpu = 3
 constexpr int kNumTiers = 4;
 const char* tier_name(Tier tier);
 
+// Bits of Operator::notes: tiers that rules deny it (rules.h), and whether a tool watches it.
+constexpr uint8_t denied_bit(Tier tier) { return static_cast<uint8_t>(1u << static_cast<int>(tier)); }
+constexpr uint8_t kDeniedKernels = denied_bit(Tier::kVendor) | denied_bit(Tier::kPortable);
+constexpr uint8_t kDeniedAny = (1u << kNumTiers) - 1;
+constexpr uint8_t kWatched = 1u << kNumTiers;
+
 // One framework operator, such as aten::add.Tensor. Interned: the same name gives the same object, which never dies.
 struct Operator {
   const std::string name;
   std::array<std::atomic<uint64_t>, kNumTiers> calls{};
+  std::atomic<uint8_t> notes{0};  // all that a call knows of rules and tools; zero when there are none
   std::atomic<bool> warned{false};
   std::atomic<void*> decomposition{nullptr};  // the adapter's own record, once it was asked for
+  std::atomic<uint64_t> copied_bytes{0};      // between device and host, by the CPU tier
+  std::atomic<uint64_t> cpu_nanoseconds{0};   // in the CPU tier
+  std::atomic<bool> bound{false};             // only the device has it: rules do not apply
 
   explicit Operator(std::string name) : name(std::move(name)) {}
   void count(Tier tier) { calls[static_cast<int>(tier)].fetch_add(1, std::memory_order_relaxed); }
+  bool allows(Tier tier) const { return (notes.load(std::memory_order_relaxed) & denied_bit(tier)) == 0; }
+  bool allows_kernels() const { return (notes.load(std::memory_order_relaxed) & kDeniedKernels) != kDeniedKernels; }
+  bool watched() const { return (notes.load(std::memory_order_relaxed) & kWatched) != 0; }
+  void bind();  // from now on, and for what rules said already
   static Operator& intern(const std::string& name);
 };
 
 // {operator: {tier: calls}}, only what was called.
 std::map<std::string, std::map<std::string, uint64_t>> counters();
 void reset_counters();
+
+// What the CPU tier cost: {operator: {bytes copied, nanoseconds}}, only what it served.
+std::map<std::string, std::pair<uint64_t, uint64_t>> cpu_costs();
+
+// Asks the rules again about every operator.
+void refresh_notes();
 
 // The operator that this thread is in; what HpHost::operator_name tells plug-ins.
 const Operator* current_operator();

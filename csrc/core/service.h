@@ -11,19 +11,30 @@ namespace hp {
 
 struct Block;
 
+// Whether portable kernels may serve an operator: the device can compile them, and no rule denies it.
+class PortableAllowed {
+ public:
+  PortableAllowed(const Operator& op, bool has_compiler) : op_(op), has_compiler_(has_compiler) {}
+  operator bool() const { return has_compiler_ && op_.allows(Tier::kPortable); }
+
+ private:
+  const Operator& op_;
+  const bool has_compiler_;
+};
+
 // A framework's operator and the standard operator behind it. Lives for ever, as a static of its wrapper.
 class Service {
  public:
   Service(Runtime& runtime, const std::string& framework_name, const std::string& standard_name)
       : op(Operator::intern(framework_name)),
         runtime(runtime),
-        has_compiler(runtime.plugin->compiler.compile != nullptr),
+        has_compiler(op, runtime.plugin->compiler.compile != nullptr),
         slot_(KernelRegistry::slot(runtime, standard_name)) {}
 
   Operator& op;
   Runtime& runtime;
-  const bool has_compiler;
-  const Kernel* kernel() const { return slot_.get(); }
+  const PortableAllowed has_compiler;
+  const Kernel* kernel() const { return op.allows(Tier::kVendor) ? slot_.get() : nullptr; }
   // Whether anything but the last tiers can take a call.
   bool able() const { return has_compiler || kernel() != nullptr; }
 

@@ -7,6 +7,7 @@
 #include "operator.h"
 #include "plugin.h"
 #include "portable.h"
+#include "rules.h"
 #include "runtime.h"
 
 namespace py = pybind11;
@@ -84,6 +85,24 @@ PYBIND11_MODULE(_core, m) {
 
   m.def("counters", &hp::counters);
   m.def("reset_counters", &hp::reset_counters);
+  m.def("cpu_costs", &hp::cpu_costs);
+
+  // Rules are pairs of a pattern and the names of the tiers that it denies.
+  m.def("set_rules", [](const std::vector<std::pair<std::string, std::vector<std::string>>>& given) {
+    std::vector<hp::Rule> rules;
+    for (const auto& [pattern, denied] : given) {
+      hp::Rule rule{pattern, 0};
+      for (int tier = 0; tier < hp::kNumTiers; ++tier) {
+        for (const std::string& name : denied) {
+          if (name == hp::tier_name(static_cast<hp::Tier>(tier)))
+            rule.denied |= hp::denied_bit(static_cast<hp::Tier>(tier));
+        }
+      }
+      rules.push_back(std::move(rule));
+    }
+    hp::set_rules(rules);
+  });
+  m.def("set_watched", &hp::set_watched);
 
   m.def("override_kernel", [](const std::string& runtime, const std::string& name, uintptr_t function, uint64_t flags) {
     return hp::KernelRegistry::override_kernel(runtime_named(runtime), name, reinterpret_cast<void*>(function), flags);

@@ -8,6 +8,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/conj_physical.h>
+#include <ATen/ops/copy_ops.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/view_as_real.h>
@@ -56,6 +57,7 @@ Operator& copy_operator() {
 
 bool copy_by_vendor(const Tensor& dst, const Tensor& src) {
   static KernelSlot& slot = KernelRegistry::slot(runtime(), "copy");
+  if (!copy_operator().allows(Tier::kVendor)) return false;
   const hp::Kernel* kernel = slot.get();
   if (kernel == nullptr) return false;
   if (!(kernel->flags & HP_KERNEL_STRIDED) && !(dst.is_contiguous() && src.is_contiguous())) return false;
@@ -232,6 +234,9 @@ void copy_between_devices(const Tensor& dst, const Tensor& src) {
 }
 
 Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
+  if (C10_UNLIKELY(copy_operator().watched()) && to_watch(copy_operator())) {
+    return at::native::call_fallback_fn<&watch, at::_ops::copy_>::call(self, src, non_blocking);
+  }
   copy_tensor(self, src, non_blocking);
   return self;
 }

@@ -10,6 +10,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 
+#include <chrono>
 #include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,6 +18,7 @@
 #include "adapter.h"
 #include "generator.h"
 #include "python_warning.h"
+#include "watch.h"
 
 namespace hp::torch_adapter {
 namespace {
@@ -32,6 +34,30 @@ const std::vector<int>* hidden_writes(const std::string& name) {
   auto found = table.find(name);
   return found == table.end() ? nullptr : &found->second;
 }
+
+// The overload that the CPU knows the operator by: its own, for most.
+c10::OperatorHandle on_cpu(const c10::OperatorHandle& handle, const std::string& name) {
+  static const std::unordered_map<std::string, const char*> table = {
+#include "generated/cpu_names.inc"
+  };
+  auto found = table.find(name);
+  if (found == table.end()) return handle;
+  return c10::Dispatcher::singleton().findSchemaOrThrow(found->second, "");
+}
+
+// Counts what is spent on a call, however it ends.
+class Cost {
+ public:
+  explicit Cost(Operator& op) : op_(op), start_(std::chrono::steady_clock::now()) {}
+  ~Cost() {
+    const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start_;
+    op_.cpu_nanoseconds.fetch_add(static_cast<uint64_t>(spent.count()), std::memory_order_relaxed);
+  }
+
+ private:
+  Operator& op_;
+  const std::chrono::steady_clock::time_point start_;
+};
 
 // Draws for an operator that takes its numbers from the CPU's default generator: seeds it for the call, then puts its
 // state back, so that device randomness neither depends on nor disturbs the CPU's.
@@ -164,6 +190,7 @@ class Call {
         if (!bytes.defined()) {
           bytes = at::detail::empty_cpu({static_cast<int64_t>(storage->nbytes())}, at::kByte, false, std::nullopt);
           device_->copy_to_host(bytes.data_ptr(), storage->data(), storage->nbytes(), stream);
+          copied(storage->nbytes());
         }
         s.cpu = at::detail::empty_cpu({0}, s.device.scalar_type(), false, std::nullopt);
         s.cpu.set_(bytes.storage(), s.device.storage_offset(), s.device.sizes(), s.device.strides());
@@ -172,6 +199,7 @@ class Call {
         queued = true;
       } else if (s.read) {
         s.cpu = queue_copy_to_cpu(s.device);
+        copied(s.device.nbytes());
         queued = true;
       } else {
         s.cpu = at::detail::empty_strided_cpu(s.device.sizes(), s.device.strides(), s.device.scalar_type());
@@ -180,6 +208,8 @@ class Call {
     }
     if (queued) synchronize_keeping(stream, staged_);
   }
+
+  void copied(size_t bytes) { op_.copied_bytes.fetch_add(bytes, std::memory_order_relaxed); }
 
   Tensor cpu_of(const Tensor& tensor) const {
     if (!on_device(tensor)) return tensor;
@@ -227,6 +257,11 @@ class Call {
   void call_cpu_kernel(torch::jit::Stack* cpu_stack) {
     const c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
     const bool has_output = std::any_of(staged_.begin(), staged_.end(), [](const Staged& s) { return !s.read; });
+    const c10::OperatorHandle other = on_cpu(handle_, op_.name);
+    if (other != handle_) {
+      *cpu_stack = by_name(other.schema(), std::move(*cpu_stack));
+      return other.redispatchBoxed(cpu, cpu_stack);
+    }
     if (!has_output) return handle_.redispatchBoxed(cpu, cpu_stack);
     WarningList warnings;
     {
@@ -242,9 +277,20 @@ class Call {
     }
   }
 
+  // The same arguments for another schema; what only that has is None.
+  torch::jit::Stack by_name(const c10::FunctionSchema& other, torch::jit::Stack arguments) const {
+    torch::jit::Stack ordered;
+    for (const c10::Argument& argument : other.arguments()) {
+      const auto position = schema_.argumentIndexWithName(argument.name());
+      ordered.push_back(position ? std::move(arguments[*position]) : IValue());
+    }
+    return ordered;
+  }
+
   void write_back() {
     for (const Staged& s : staged_) {
       if (!s.written) continue;
+      copied(s.cpu.nbytes());
       if (s.device.sizes() != s.cpu.sizes()) {
         s.device.resize_(s.cpu.sizes());
         if (s.cpu.is_non_overlapping_and_dense()) {
@@ -282,6 +328,7 @@ class Call {
     device._set_conj(source.is_conj());
     device._set_neg(source.is_neg());
     queue_copy_from_cpu(device, source);
+    copied(source.nbytes());
     if (source.numel() != 0) pending_ = true;
     kept_.push_back(source);
     return device;
@@ -320,20 +367,26 @@ uint64_t cpu_tier_calls() { return calls_of_this_thread; }
 
 void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator& op = operator_of(handle);
+  if (C10_UNLIKELY(!op.allows(Tier::kCpu))) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, op.name, " would run on the CPU, and a rule for fallback forbids that",
+                                python_line());
+  }
   ++calls_of_this_thread;
   TORCH_CHECK_NOT_IMPLEMENTED(
-      handle.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+      on_cpu(handle, op.name) != handle || handle.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
           handle.hasKernelForAnyDispatchKey(c10::DispatchKeySet(
               {c10::DispatchKey::CompositeExplicitAutograd, c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
                c10::DispatchKey::CompositeImplicitAutograd})),
       op.name, " has neither a kernel for ", runtime().name(), " nor one for the CPU: register one for ",
       "PrivateUse1 or CPU (torch.library.impl), or use another operator");
   op.count(Tier::kCpu);
-  if (!op.warned.exchange(true)) {
+  // What a rule asked for is no surprise.
+  if (op.allows_kernels() && !op.warned.exchange(true)) {
     warn_in_python(op.name + " runs on the CPU: " + runtime().name() +
                    " has no kernel that takes the call (said once for each operator; hardpoint.counters() counts)");
   }
   OperatorScope scope(op);
+  const Cost cost(op);
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, true, stack});
   Call(handle, op, stack).run();
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, false, stack});

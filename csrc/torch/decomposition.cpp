@@ -8,6 +8,9 @@
 #include <atomic>
 #include <vector>
 
+#include "../core/rules.h"
+#include "watch.h"
+
 namespace py = pybind11;
 
 namespace hp::torch_adapter {
@@ -106,6 +109,7 @@ std::optional<std::vector<c10::IValue>> call_python(PyObject* function, const c1
 }
 // False when there is none of use: the stack is as it was.
 bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack) {
+  if (!op.allows(Tier::kDecomposition)) return false;
   Decomposition& decomposition = decomposition_of(op);
   if (decomposition.function == nullptr) return false;
   const size_t arguments = handle.schema().arguments().size();
@@ -120,10 +124,12 @@ bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stac
   std::optional<std::vector<c10::IValue>> results;
   {
     Active guard(op);
+    if (C10_UNLIKELY(observed())) notify({op, Tier::kDecomposition, true, stack});
     results = call_python(decomposition.function, handle.schema(), *stack);
   }
   if (!results) return false;
-  if (cpu_tier_calls() != before) {
+  // Where a rule sends the parts to the CPU, nothing is learned about the device.
+  if (cpu_tier_calls() != before && !rules_in_force()) {
     decomposition.useless.fetch_or(dtype, std::memory_order_relaxed);
     // Later calls go to the CPU, and this one must not differ from them.
     if (!handle.schema().is_mutable()) return false;
@@ -131,6 +137,7 @@ bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stac
   torch::jit::drop(*stack, arguments);
   for (c10::IValue& value : *results) stack->push_back(std::move(value));
   op.count(Tier::kDecomposition);
+  if (C10_UNLIKELY(observed())) notify({op, Tier::kDecomposition, false, stack});
   return true;
 }
 
@@ -138,11 +145,15 @@ bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stac
 
 void next_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator& op = operator_of(handle);
+  if (C10_UNLIKELY(op.watched()) && to_watch(op)) return watch(handle, stack);
   if (!decompose(handle, op, stack)) cpu_tier(handle, stack);
 }
 
 void after_kernels(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
-  if (runtime().plugin->compiler.compile != nullptr) return cpu_tier(handle, stack);
+  Operator& op = operator_of(handle);
+  if (C10_UNLIKELY(op.watched()) && to_watch(op)) return watch(handle, stack);
+  // Kernels that a rule denies have not declined.
+  if (runtime().plugin->compiler.compile != nullptr && op.allows(Tier::kPortable)) return cpu_tier(handle, stack);
   next_tier(handle, stack);
 }
 

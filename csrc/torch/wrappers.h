@@ -13,6 +13,7 @@
 #include "decomposition.h"
 #include "kernel_call.h"
 #include "pointwise.h"
+#include "watch.h"
 
 // torch 2.12 and older pass dimension names through the structured interface.
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
@@ -30,9 +31,21 @@ namespace hp::torch_adapter {
 class Overload : public Service {
  public:
   Overload(const char* aten_name, const char* kernel_name, PortableKernels* portable = nullptr)
-      : Service(torch_adapter::runtime(), std::string("aten::") + aten_name, kernel_name),
-        portable(has_compiler ? portable : nullptr) {}
-  PortableKernels* const portable;  // null where the device has no compiler, or the operator no portable kernel
+      : Service(torch_adapter::runtime(), std::string("aten::") + aten_name, kernel_name), portable_(portable) {}
+
+  // Null where the device has no compiler, the operator no portable kernel, or rules deny it.
+  PortableKernels* portable() const { return has_compiler ? portable_ : nullptr; }
+  // Whether a tool wants to see this call first: it goes the way of the last tiers, and comes back from there.
+  bool watched() const { return C10_UNLIKELY(op.watched()) && to_watch(op); }
+
+ private:
+  PortableKernels* const portable_;
+};
+
+// For an operator that only the device has: no rule can send it elsewhere.
+class BoundOverload : public Overload {
+ public:
+  BoundOverload(const char* aten_name, const char* kernel_name) : Overload(aten_name, kernel_name) { op.bind(); }
 };
 
 // ---- Outputs: what a structured kernel's shape rule asks for
@@ -102,33 +115,6 @@ class Destination {
   at::Tensor stand_in_;
 };
 
-// Operands are brought to the computation's dtype and the output's shape; a CPU scalar is passed as a number.
-template <size_t kInputs, class... Attributes>
-bool pointwise(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output, at::ScalarType compute,
-               const std::array<const at::Tensor*, kInputs>& inputs, const Attributes&... attributes) {
-  if (output.numel() == 0) return true;
-  const bool any_strides = (kernel.flags & HP_KERNEL_STRIDED) != 0;
-  const Destination destination(output, compute, any_strides);
-  Call call(overload.op, kernel, device_holding(output));
-  call.add(destination.tensor());
-  std::array<at::Tensor, kInputs> kept;
-  for (size_t i = 0; i < kInputs; ++i) {
-    const at::Tensor* operand = inputs[i];
-    if (!on_device(*operand)) {
-      call.add(operand->item());
-      continue;
-    }
-    if (operand->scalar_type() != compute) operand = &(kept[i] = operand->to(compute));
-    if (operand->sizes() != output.sizes()) operand = &(kept[i] = operand->expand(output.sizes()));
-    if (!any_strides && !operand->is_contiguous()) operand = &(kept[i] = operand->contiguous());
-    call.add(*operand);
-  }
-  add_attributes(call, attributes...);
-  if (!call.run()) return false;
-  destination.finish();
-  return true;
-}
-
 // The usual case, without the shape rule: floating-point operands of one dtype and shape, all contiguous.
 inline bool plain(const at::Tensor& a) {
   return on_device(a) && a.is_contiguous() && at::isFloatingType(a.scalar_type()) && a.numel() != 0;
@@ -182,7 +168,7 @@ template <class... Attributes>
 bool portable_pointwise(const Overload& overload, at::TensorIteratorBase& iterator, at::ScalarType compute,
                         Variant variant, std::initializer_list<const at::Tensor*> inputs,
                         const Attributes&... attributes) {
-  PointwiseCall call(overload.op, *overload.portable, iterator, compute, variant);
+  PointwiseCall call(overload.op, *overload.portable(), iterator, compute, variant);
   call.inputs(inputs);
   (call.attribute(attributes), ...);
   return call.run();

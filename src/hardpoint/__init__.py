@@ -22,16 +22,23 @@ from hardpoint._runtime import (
     timeout,
 )
 from hardpoint.kernels import kernel
+from hardpoint.toolbox import Mismatch, compare, dump, fallback, summary
+from hardpoint.toolbox import settings as _settings
 
 __version__ = "0.1.0"
 __all__ = [
+    "Mismatch",
     "PluginError",
+    "compare",
     "counters",
     "devices",
+    "dump",
+    "fallback",
     "kernel",
     "mounted",
     "reset_counters",
     "set_timeout",
+    "summary",
     "timeout",
 ]
 
@@ -61,3 +68,4 @@ def _imported(framework: str) -> bool:
 
 
 _mount_on_loaded_frameworks()
+_settings.start()

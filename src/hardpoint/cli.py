@@ -1,4 +1,4 @@
-"""The command line: ``hardpoint devices``, ``doctor``, ``check``, ``coverage``, ``mount-paddle-plugin``, ``build``."""
+"""The command line: ``hardpoint devices``, ``doctor``, ``check``, ``coverage``, ``run``, ``replay``, ``build``."""
 
 from __future__ import annotations
 
@@ -173,6 +173,60 @@ def coverage(
         tool.save(found, json)
     if html is not None:
         tool.html(found, html)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    script: Annotated[str, typer.Argument(help="A Python program.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
+    fallback: Annotated[str, typer.Option(help="Rules: 'mm,conv2d', '.*=error', '@rules.txt'.")] = "",
+    compare: Annotated[str, typer.Option(help="all, mismatches or stop; options follow: 'stop; steps=1:2'.")] = "",
+    dump: Annotated[str, typer.Option(help="1, 2 or 3; options follow: '2; ops=mm; file=calls.jsonl'.")] = "",
+    summary: Annotated[bool, typer.Option("--summary", help="Show where the work was done, at the end.")] = False,
+) -> None:
+    """Run an unchanged program under the tools. Fails if a comparison is wrong."""
+    from hardpoint.toolbox import running
+
+    try:
+        running.prepare(fallback, compare, dump)
+        program = running.find(script)
+    except ValueError as error:
+        console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+    ended_well = False
+    try:
+        ended_well = running.run(program, arguments or [])
+    finally:
+        right = running.finish(summary)
+    if not (ended_well and right):
+        raise typer.Exit(1)
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A call that compare saved.")],
+    device: Annotated[str, typer.Option(help="The device to run it on, in place of the chosen one.")] = "",
+    script: Annotated[Path | None, typer.Option(help="Write a program for a bug report, and run nothing.")] = None,
+) -> None:
+    """Run a saved call again: compare it with the CPU, and time it."""
+    import hardpoint.torch
+    from hardpoint.toolbox import comparing, replaying
+
+    target = device or hardpoint.torch.mount()
+    try:
+        if script is not None:
+            script.write_text(replaying.script(file, target))
+            console.print(f"[green]written[/] {script}", highlight=False)
+            return
+        reports, spent, native = replaying.replay(file, target)
+    except (ValueError, OSError) as error:
+        console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+    for report in reports:
+        console.print(comparing.text(report), highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{spent:.1f} us on {target}, {native:.1f} us on the CPU", highlight=False)
+    if any(report["verdict"] == "wrong" for report in reports):
+        raise typer.Exit(1)
 
 
 @app.command("mount-paddle-plugin")

@@ -2,8 +2,8 @@
 
 Run at build time as ``python run.py torch_wrappers OUTPUT_1.cpp OUTPUT_2.cpp ... FAMILY.inc ...``; the wrappers are
 spread over the .cpp files, those of custom operators go to their family's .inc file, which csrc/torch/ops/FAMILY.cpp
-includes; hidden_writes.inc is a table for the CPU tier. Signatures and shape rules come from torch's own
-``native_functions.yaml``, so the same source serves every supported torch.
+includes; hidden_writes.inc and cpu_names.inc are tables for the CPU tier. Signatures and shape rules come from torch's
+own ``native_functions.yaml``, so the same source serves every supported torch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torchgen.model import (
 )
 
 from hardpoint.ops import Op, Overload, all_ops, family_ops
-from hardpoint.ops.torch_overloads import HIDDEN_WRITES
+from hardpoint.ops.torch_overloads import CPU_NAMES, HIDDEN_WRITES
 
 PACKAGED = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
 
@@ -184,6 +184,11 @@ class Wrapper:
         return all(name in given for name in self.op.inputs)
 
     @property
+    def bound(self) -> bool:
+        """Whether only the device has it, so that rules cannot send it to the CPU."""
+        return self.overload.takes_all and self.name not in CPU_NAMES
+
+    @property
     def has_portable(self) -> bool:
         """Whether the tables have an expression for a portable kernel."""
         return self.op.kind == "pointwise" and bool(self.op.expression or self.op.variants)
@@ -214,7 +219,7 @@ class Wrapper:
             inputs = [a.name for a in self.function.func.arguments.flat_non_out]
             attempt = f"    if (ops::{self.op.name}({', '.join(['overload', *outputs, *inputs])})) {result}\n"
         if self.overload.takes_all:
-            return attempt
+            return attempt if self.bound else f"  if (overload.op.allows_kernels()) {{\n{attempt}  }}\n"
         return f"  if (overload.able() && all_on_device({tensors})) {{\n{setup}{attempt}  }}\n"
 
     def body(self) -> str:
@@ -234,11 +239,11 @@ class Wrapper:
             )
         if self.has_portable:
             tries += (
-                f"    if (overload.portable != nullptr && "
+                f"    if (overload.portable() != nullptr && "
                 f"portable_pointwise(overload, {iterator}, {compute}, {self.variant}, "
                 f"{{{self.pointers}}}{self.attributes})) {result}\n"
             )
-        able = "kernel != nullptr || overload.portable != nullptr"
+        able = "kernel != nullptr || overload.portable() != nullptr"
         return f"{self.shortcut()}  if ({able}) {{\n{setup}{tries}  }}\n"
 
     def shape_rule(self) -> tuple[str, str, str, str]:
@@ -295,13 +300,19 @@ class Wrapper:
         fallback = f"call_fallback_fn{'_symint' if self.symbolic else ''}"
         tier = "after_kernels" if self.op.kind == "custom" else "next_tier"
         last = f"at::native::{fallback}<&{tier}, at::_ops::{self.symbol}>::call"
+        head, tail = "  if (!overload.watched()) {\n", "  }\n"
         if self.overload.composite:
             last = f"at::native::{self.composite}"
+            seen = f"at::native::{fallback}<&watch, at::_ops::{self.symbol}>::call({names})"
+            head, tail = f"  if (overload.watched()) return {seen};\n", ""
         return (
             f"{self.returns} wrap_{self.symbol}({parameters}) {{\n"
-            f'  static const Overload overload("{self.name}", "{self.op.name}"{portable});\n'
+            f"  static const {'Bound' if self.bound else ''}Overload "
+            f'overload("{self.name}", "{self.op.name}"{portable});\n'
+            f"{head}"
             f"  [[maybe_unused]] const hp::Kernel* kernel = overload.kernel();\n"
             f"{self.body()}"
+            f"{tail}"
             f"  return {last}({names});\n"
             f"}}\n"
         )
@@ -381,6 +392,11 @@ def hidden_writes(tables: Tables) -> str:
     return "".join(lines)
 
 
+def cpu_names() -> str:
+    """Overloads that the CPU has under another name, as elements of a C++ table."""
+    return "".join(f'{{"aten::{name}", "aten::{other}"}},\n' for name, other in CPU_NAMES.items())
+
+
 def main() -> None:
     """Write the generated files to the paths given on the command line."""
     targets = [Path(argument) for argument in sys.argv[1:]]
@@ -394,6 +410,8 @@ def main() -> None:
     for target in targets:
         if target.name == "hidden_writes.inc":
             texts[target] = hidden_writes(tables)
+        elif target.name == "cpu_names.inc":
+            texts[target] = cpu_names()
         elif target.suffix == ".inc":
             custom = [op for op in family_ops(target.stem) if op.kind == "custom"]
             texts[target] = custom_part([w for op in custom for w in tables.wrappers(op)])

@@ -11,6 +11,49 @@ HIDDEN_WRITES = {
     "batch_norm_update_stats.out": ("running_mean", "running_var"),
 }
 
+#: Overloads that only devices have, and what the CPU calls the same. Arguments go by name; one that only the CPU's has
+#: is None.
+CPU_NAMES = {
+    "convolution_overrideable": "convolution",
+    "convolution_backward_overrideable": "convolution_backward",
+}
+
+#: What programs call, and the overloads that serve it on a device: rules may name either.
+PARTS = {
+    "conv1d": ("convolution_overrideable", "convolution_backward_overrideable"),
+    "conv2d": ("convolution_overrideable", "convolution_backward_overrideable"),
+    "conv3d": ("convolution_overrideable", "convolution_backward_overrideable"),
+    "conv_transpose1d": ("convolution_overrideable", "convolution_backward_overrideable"),
+    "conv_transpose2d": ("convolution_overrideable", "convolution_backward_overrideable"),
+    "conv_transpose3d": ("convolution_overrideable", "convolution_backward_overrideable"),
+    "convolution": ("convolution_overrideable",),
+    "convolution_backward": ("convolution_backward_overrideable",),
+    "dropout": ("native_dropout", "native_dropout_backward"),
+    "batch_norm": ("native_batch_norm", "native_batch_norm_backward"),
+    "layer_norm": ("native_layer_norm", "native_layer_norm_backward"),
+    "group_norm": ("native_group_norm", "native_group_norm_backward"),
+    "cross_entropy_loss": ("_log_softmax", "_log_softmax_backward_data", "nll_loss_forward", "nll_loss_backward"),
+    "linear": ("addmm", "mm"),
+    "matmul": ("mm", "bmm", "mv", "dot"),
+}
+
+#: Operators that may choose among equal elements: indices that differ are right if they lead to equal ones.
+CHOICES = frozenset(
+    {
+        *("argmax", "argmin", "argsort", "sort", "topk", "kthvalue", "mode", "median", "nanmedian", "max", "min"),
+        *("cummax", "cummin", "_cummax_helper", "_cummin_helper"),
+    }
+)
+
+#: Operators whose results are unique only up to a sign, a phase or an order.
+NOT_UNIQUE = frozenset({"_linalg_svd", "linalg_eig", "_linalg_eigh", "linalg_qr", "geqrf", "ormqr"})
+
+#: Where torch's own result is further from the truth than its dtype allows: (rtol, atol).
+TOLERANCES = {
+    ("special_bessel_j0", "float64"): (1e-5, 1e-5),
+    ("special_bessel_y1", "float64"): (1e-5, 1e-5),
+}
+
 #: Overloads whose decomposition does not keep what they promise here, with the reason.
 NOT_DECOMPOSED = {
     "fill_.Scalar": "needs more memory than the operator",

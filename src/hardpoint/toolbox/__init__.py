@@ -1,0 +1,15 @@
+"""Tools for a running program: rules for fallback, dump, compare, replay, and a summary of where the work was done.
+
+All are switched at run time: by the functions of ``hardpoint`` of these names, which are context managers too, by
+environment variables (at the start, or set by the running program), and by ``hardpoint run``. Nothing is rebuilt, and
+what is off costs nothing: rules and tools leave their marks in each operator's own bits, where a call looks anyway.
+"""
+
+from __future__ import annotations
+
+from hardpoint.toolbox.comparing import Compare, Mismatch, compare
+from hardpoint.toolbox.dumping import Dump, dump
+from hardpoint.toolbox.rules import Fallback, fallback
+from hardpoint.toolbox.summary import summary
+
+__all__ = ["Compare", "Dump", "Fallback", "Mismatch", "compare", "dump", "fallback", "summary"]

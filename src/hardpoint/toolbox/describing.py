@@ -1,0 +1,72 @@
+"""Calls and their tensors in words and in JSON."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+
+@functools.cache
+def overload(name: str) -> Any:
+    """torch's function for an operator's full name: ``aten::add.Tensor`` -> ``torch.ops.aten.add.Tensor``."""
+    space, _, rest = name.partition("::")
+    base, _, kind = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), base), kind or "default")
+
+
+def argument_names(name: str) -> list[str]:
+    """Names of the arguments, in order."""
+    return [argument.name for argument in overload(name)._schema.arguments]
+
+
+def result_names(name: str) -> list[str]:
+    """Names of the results; those without one are numbered."""
+    returns = overload(name)._schema.returns
+    return [r.name or ("result" if len(returns) == 1 else f"result {i}") for i, r in enumerate(returns)]
+
+
+def tensor(value: torch.Tensor) -> dict[str, Any]:
+    """All that matters of a tensor but its values."""
+    return {
+        "numel": value.numel(),
+        "sizes": list(value.shape),
+        "strides": list(value.stride()),
+        "view": bool(value._is_view()) or value.storage_offset() != 0,
+        "dtype": str(value.dtype).removeprefix("torch."),
+        "device": str(value.device),
+        "data_ptr": hex(value.data_ptr()),
+    }
+
+
+def value(argument: Any, values: bool = False) -> Any:
+    """An argument or a result, for JSON; tensors with their elements where ``values``."""
+    if isinstance(argument, torch.Tensor):
+        described = tensor(argument)
+        if values:
+            described["values"] = numbers(argument)
+        return described
+    if isinstance(argument, (list, tuple)):
+        return [value(item, values) for item in argument]
+    return argument if argument is None or isinstance(argument, (bool, int, float, str)) else str(argument)
+
+
+def numbers(value: torch.Tensor) -> Any:
+    """Elements as nested lists; complex ones in words."""
+    host = value.detach().cpu().resolve_conj().resolve_neg()
+    return str(host.tolist()) if host.is_complex() else host.tolist()
+
+
+def words(described: Any) -> str:
+    """What :func:`value` gave, in one line."""
+    if isinstance(described, dict):
+        text = (
+            f"numel:{described['numel']}, sizes:{described['sizes']}, strides:{described['strides']}, "
+            f"view:{int(described['view'])}, dtype:{described['dtype']}, device:{described['device']}, "
+            f"data_ptr:{described['data_ptr']}"
+        )
+        return f"{text}, values:{described['values']}" if "values" in described else text
+    if isinstance(described, list):
+        return "[" + "; ".join(words(item) for item in described) + "]"
+    return str(described)

@@ -1,0 +1,126 @@
+"""Dump: what is called, what serves it, with which arguments and values."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from hardpoint.toolbox import options, watching
+
+#: 1: operator and tier; 2: arguments and results as well; 3: with values.
+LEVELS = (0, 1, 2, 3)
+
+
+class Dump(watching.Tool):
+    """Writes each call: to the terminal, or as JSON lines to a file. Ends with :meth:`stop` or a ``with`` block."""
+
+    def __init__(self, level: int = 1, ops: str = "", file: str | Path | None = None) -> None:
+        if level not in LEVELS:
+            raise ValueError(f"a dump has the levels 0 to {LEVELS[-1]}, not {level}")
+        super().__init__(options.patterns(ops))
+        self.level = level
+        self._lock = threading.Lock()
+        self._file: IO[str] | None = None
+        if file is not None and level > 0:
+            try:
+                self._file = open(file, "a")  # noqa: SIM115  (closed by stop)
+            except OSError as error:
+                raise ValueError(f"a dump cannot be written to {file}: {error.strerror}") from None
+        if level > 0:
+            self.start()
+
+    def begin(self, call: watching.Call) -> Any:
+        """Arguments as they are before the call."""
+        from hardpoint.toolbox import describing
+
+        if self.level < 2:
+            return None
+        names = describing.argument_names(call.name)
+        return {
+            name: describing.value(argument, self.level > 2)
+            for name, argument in zip(names, call.arguments, strict=True)
+        }
+
+    def end(self, call: watching.Call, state: Any) -> None:
+        """Write the call."""
+        self._write(call, state, None)
+
+    def fail(self, call: watching.Call, state: Any, message: str) -> None:
+        """Write the call, and what it raised."""
+        self._write(call, state, message.splitlines()[0] if message else "raised")
+
+    def _write(self, call: watching.Call, arguments: dict[str, Any] | None, error: str | None) -> None:
+        from hardpoint.toolbox import describing
+
+        record: dict[str, Any] = {"call": call.number, "operator": call.name, "tier": call.tier, "depth": call.depth}
+        record["place"] = str(call.place)
+        if arguments is not None:
+            record["arguments"] = arguments
+            names = describing.result_names(call.name)
+            results = zip(names, call.results, strict=False)
+            record["results"] = {name: describing.value(r, self.level > 2) for name, r in results}
+        if error is not None:
+            record["error"] = error
+        text = json.dumps(record) if self._file is not None else _text(record)
+        with self._lock:
+            out = self._file if self._file is not None else sys.stderr
+            if not out.closed:
+                print(text, file=out, flush=True)
+
+    def stop(self) -> None:
+        """End the dump."""
+        super().stop()
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+
+    def __enter__(self) -> Dump:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _text(record: dict[str, Any]) -> str:
+    from hardpoint.toolbox import describing
+
+    indent = "  " * record["depth"]
+    place = f"  ({record['place']})" if record["place"] else ""
+    lines = [f"[hardpoint] {indent}{record['operator']}: {record['tier']}{place}"]
+    for group in ("arguments", "results"):
+        for name, described in record.get(group, {}).items():
+            arrow = "->" if group == "results" else "  "
+            lines.append(f"[hardpoint] {indent}  {arrow} {name}: {describing.words(described)}")
+    if "error" in record:
+        lines.append(f"[hardpoint] {indent}  raised: {record['error']}")
+    return "\n".join(lines)
+
+
+def dump(level: int = 1, *, ops: str = "", file: str | Path | None = None) -> Dump:
+    """Write calls from the next operator on: to the terminal, or as JSON lines to ``file``.
+
+    ``level``: 1 for operators and tiers, 2 with arguments and results, 3 with values. ``ops``: only these operators, as
+    in rules for fallback.
+    """
+    return Dump(level, ops, file)
+
+
+_environment: Dump | None = None
+
+
+def set_environment(text: str | None) -> None:
+    """What HARDPOINT_DUMP says, in place of what it said before: ``2``, or ``2; ops=mm; file=calls.jsonl``."""
+    global _environment
+    level, given = options.parse(text or "", "HARDPOINT_DUMP", ("ops", "file"))
+    if not (level or "0").isdigit():
+        raise ValueError(f"HARDPOINT_DUMP is a level from 0 to {LEVELS[-1]}, not '{level}'")
+    made = Dump(int(level or 0), given.get("ops", ""), given.get("file"))
+    if _environment is not None:
+        _environment.stop()
+    _environment = made

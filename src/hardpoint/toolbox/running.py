@@ -1,0 +1,55 @@
+"""Runs an unchanged program under tools."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from pathlib import Path
+
+from hardpoint.toolbox import comparing, dumping, rules
+from hardpoint.toolbox.summary import summary
+
+
+def prepare(fallback: str, compare: str, dump: str) -> None:
+    """Switch the tools on; children of the program inherit them. Raises ``ValueError`` for a mistake."""
+    for variable, text in (("FALLBACK", fallback), ("COMPARE", compare), ("DUMP", dump)):
+        if text:
+            os.environ[f"HARDPOINT_{variable}"] = text  # the tools listen
+
+
+def find(program: str) -> Path:
+    """The program's file. Raises ``ValueError`` if there is none."""
+    path = Path(program)
+    if not path.is_file():
+        raise ValueError(f"there is no script '{program}'")
+    return path
+
+
+def run(program: Path, arguments: list[str]) -> bool:
+    """Run a script, as ``python program arguments`` does; whether it ended well."""
+    sys.argv = [str(program), *arguments]
+    sys.path[0] = str(program.resolve().parent)
+    try:
+        runpy.run_path(str(program), run_name="__main__")
+    except Exception as error:
+        # As Python would: without the frames that lead to the program.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != str(program):
+            trace = trace.tb_next
+        traceback.print_exception(type(error), error, trace)
+        return False
+    return True
+
+
+def finish(show_summary: bool) -> bool:
+    """What tools have to say after the program; whether all that was compared is right."""
+    compared = comparing.in_environment()
+    right = compared is None or not compared.wrong
+    comparing.set_environment(None)
+    dumping.set_environment(None)
+    rules.set_environment(None)
+    if show_summary:
+        print(summary(), file=sys.stderr)
+    return right

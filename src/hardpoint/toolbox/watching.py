@@ -1,0 +1,142 @@
+"""Calls that tools see: the adapter tells this module about each call of a watched operator, before and after.
+
+``begin``, ``end`` and ``fail`` are called by csrc/torch/watch.cpp, on the thread of the call, where autograd and
+autocast are off and operators are not watched.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from hardpoint._runtime import core
+from hardpoint.toolbox import places
+from hardpoint.toolbox.rules import matches
+
+_numbers = itertools.count(1)
+
+
+class Call:
+    """One call of an operator."""
+
+    def __init__(self, name: str, arguments: list[Any], depth: int) -> None:
+        self.number = next(_numbers)
+        self.name = name
+        self.arguments = arguments  # in the order of the schema, defaults included
+        self.results: list[Any] = []
+        self.depth = depth  # calls that it is part of
+        self.tier = "adapter"  # what served it; memory and copies are the adapter's own
+        self.place = places.current()
+        self.states: list[tuple[Tool, Any]] = []
+
+
+class Tool:
+    """Something that looks at calls. :meth:`start` and :meth:`stop` switch it, for every thread."""
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        self.patterns = tuple(patterns) or (".*",)
+        self._wanted: dict[str, bool] = {}
+
+    def wants(self, name: str) -> bool:
+        """Whether it looks at this operator."""
+        wanted = self._wanted.get(name)
+        if wanted is None:
+            wanted = self._wanted[name] = any(matches(pattern, name) for pattern in self.patterns)
+        return wanted
+
+    def begin(self, call: Call) -> Any:
+        """Before a call. What it returns is given to :meth:`end`."""
+
+    def end(self, call: Call, state: Any) -> None:
+        """After a call."""
+
+    def fail(self, call: Call, state: Any, message: str) -> None:
+        """After a call that raised."""
+
+    def start(self) -> None:
+        """From the next operator on."""
+        _switch(self, True)
+
+    def stop(self) -> None:
+        """Until the next operator. Doing it twice is harmless."""
+        _switch(self, False)
+
+
+_lock = threading.Lock()
+_tools: tuple[Tool, ...] = ()
+_observer: int | None = None
+
+
+class _Thread(threading.local):
+    """What this thread is in."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.in_tool = False
+
+
+_thread = _Thread()
+
+
+def _switch(tool: Tool, on: bool) -> None:
+    global _tools, _observer
+    with _lock:
+        tools = tuple(t for t in _tools if t is not tool) + ((tool,) if on else ())
+        core.set_watched(sorted({pattern for t in tools for pattern in t.patterns}))
+        _tools = tools
+        if tools and _observer is None:
+            _observer = core.add_observer(_served)
+            places.modules.start()
+        elif not tools and _observer is not None:
+            core.remove_observer(_observer)
+            _observer = None
+            places.modules.stop()
+
+
+def _served(name: str, tier: str, begin: bool) -> None:
+    if not begin and _thread.calls and not _thread.in_tool and _thread.calls[-1].name == name:
+        _thread.calls[-1].tier = tier
+
+
+class _InTool:
+    """While a tool computes, what it calls is nobody's call."""
+
+    def __enter__(self) -> None:
+        _thread.in_tool = True
+
+    def __exit__(self, *_: object) -> None:
+        _thread.in_tool = False
+
+
+def begin(name: str, arguments: list[Any]) -> Call:
+    """A call starts."""
+    places.modules.start()  # where tools were on before torch was there
+    with _InTool():
+        call = Call(name, arguments, len(_thread.calls))
+        call.states = [(tool, tool.begin(call)) for tool in _tools if tool.wants(name)]
+    _thread.calls.append(call)
+    return call
+
+
+def end(call: Call, results: list[Any]) -> None:
+    """It has returned."""
+    _leave(call)
+    call.results = results
+    with _InTool():
+        for tool, state in call.states:
+            tool.end(call, state)
+
+
+def fail(call: Call, message: str) -> None:
+    """It has raised."""
+    _leave(call)
+    with _InTool():
+        for tool, state in call.states:
+            tool.fail(call, state, message)
+
+
+def _leave(call: Call) -> None:
+    while _thread.calls and _thread.calls.pop() is not call:
+        pass
