@@ -115,6 +115,47 @@ class Destination {
   at::Tensor stand_in_;
 };
 
+// An input: a tensor, or a number in place of one. `as_is`: it does not take part in the computation's dtype.
+struct Operand {
+  Operand(const at::Tensor& tensor, bool as_is = false) : tensor(&tensor), as_is(as_is) {}
+  Operand(const at::Scalar& number) : number(&number) {}
+  const at::Tensor* tensor = nullptr;
+  const at::Scalar* number = nullptr;
+  bool as_is = false;
+};
+
+// Operands are brought to the computation's dtype and the output's shape; a CPU scalar is passed as a number.
+template <size_t kInputs, class... Attributes>
+bool vendor_pointwise(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output,
+                      at::ScalarType compute, const std::array<Operand, kInputs>& inputs,
+                      const Attributes&... attributes) {
+  if (output.numel() == 0) return true;
+  const bool any_strides = (kernel.flags & HP_KERNEL_STRIDED) != 0;
+  const Destination destination(output, compute, any_strides);
+  Call call(overload.op, kernel, device_holding(output));
+  call.add(destination.tensor());
+  std::array<at::Tensor, kInputs> kept;
+  for (size_t i = 0; i < kInputs; ++i) {
+    const at::Tensor* operand = inputs[i].tensor;
+    if (operand == nullptr) {
+      call.add(*inputs[i].number);
+      continue;
+    }
+    if (!on_device(*operand)) {
+      call.add(operand->item());
+      continue;
+    }
+    if (!inputs[i].as_is && operand->scalar_type() != compute) operand = &(kept[i] = operand->to(compute));
+    if (operand->sizes() != output.sizes()) operand = &(kept[i] = operand->expand(output.sizes()));
+    if (!any_strides && !operand->is_contiguous()) operand = &(kept[i] = operand->contiguous());
+    call.add(*operand);
+  }
+  add_attributes(call, attributes...);
+  if (!call.run()) return false;
+  destination.finish();
+  return true;
+}
+
 // The usual case, without the shape rule: floating-point operands of one dtype and shape, all contiguous.
 inline bool plain(const at::Tensor& a) {
   return on_device(a) && a.is_contiguous() && at::isFloatingType(a.scalar_type()) && a.numel() != 0;
@@ -193,7 +234,7 @@ bool representable(const at::Scalar& value, at::ScalarType dtype);
 inline bool fill(const Overload& overload, const hp::Kernel& kernel, const at::Tensor& output,
                  const at::Scalar& value) {
   return representable(value, output.scalar_type()) &&
-         pointwise(overload, kernel, output, output.scalar_type(), std::array<const at::Tensor*, 0>{}, value);
+         vendor_pointwise(overload, kernel, output, output.scalar_type(), std::array<Operand, 0>{}, value);
 }
 
 inline at::Tensor output_like(const at::Tensor& self) {
