@@ -76,8 +76,8 @@ def expected(seed: int) -> list[float]:
     return losses
 
 
-# A rounding of 16 bits (2**-11, or 2**-8 of bfloat16) in each of a dozen steps, each built on the last: at most 0.018 and
-# 0.040 in 30 trainings, of losses that fall by 0.7.
+# A rounding of 16 bits (2**-11, or 2**-8 of bfloat16) in each of a dozen steps, each built on the last: at most 0.018
+# and 0.040 in 30 trainings, of losses that fall by 0.7.
 FLOAT16, BFLOAT16 = 4e-2, 8e-2
 
 
