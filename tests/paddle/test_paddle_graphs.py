@@ -104,5 +104,6 @@ def test_inference(tmp_path, counted):
     predictor.get_input_handle(predictor.get_input_names()[0]).copy_from_cpu(x)
     predictor.run()
     found = predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu()
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    # Sums are taken in another order.
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
     assert counted()["phi::matmul"]["vendor"] == counted_before + 3
