@@ -51,22 +51,26 @@ def test_lenet(rng):
     trains_alike(paddle.vision.models.LeNet, [images(rng, 8, 1, 28, 28)], label, 2e-5)
 
 
-# Deep nets add up the differences of every layer, and batches of four have channels with little variance.
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "tolerance"), [("resnet18", 2e-3), ("resnet50", 1e-2), ("mobilenet_v2", 1e-2), ("vgg11", 1e-4)]
-)
-def test_vision_models(rng, name, tolerance):
-    how = {"batch_norm": True} if name == "vgg11" else {}
+@pytest.fixture
+def double():
+    """Layers in double precision."""
+    paddle.set_default_dtype("float64")
+    yield
+    paddle.set_default_dtype("float32")
 
+
+# In single precision a deep net of few images amplifies the order of its sums: activations change sides.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "mobilenet_v2"])
+def test_vision_models(rng, double, name):
     def make():
-        model = getattr(paddle.vision.models, name)(num_classes=10, **how)
+        model = getattr(paddle.vision.models, name)(num_classes=10)
         for layer in model.sublayers():
             if isinstance(layer, paddle.nn.Dropout):
                 layer.p = 0.0
         return model
 
-    trains_alike(make, [images(rng, 4, 3, 64, 64)], rng.integers(0, 10, 4), tolerance)
+    trains_alike(make, [images(rng, 4, 3, 64, 64).astype("float64")], rng.integers(0, 10, 4), 1e-7)
 
 
 class Encoder(paddle.nn.Layer):
