@@ -168,7 +168,7 @@ def test_products_in_other_dtypes(rng, dtype):
 @pytest.mark.parametrize("function", [F.softmax, F.log_softmax])
 def test_softmax(rng, counted, function, axis):
     # Gradients are differences of like numbers.
-    same(lambda x: function(x, axis=axis), *numbers(rng, (6, 7, 20)), grad=True, tolerance=2e-5)
+    same(lambda x: function(x, axis=axis), *numbers(rng, (6, 7, 20)), grad=True, tolerance=2e-4)
     served_by_the_device()
 
 
