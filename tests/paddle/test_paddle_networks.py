@@ -347,6 +347,50 @@ def test_losses_of_pairs(rng, counted, dtype):
     served_by_the_device()
 
 
+def test_smooth_labels(rng, counted):
+    (x, y) = numbers(rng, (6, 7), (6, 7))
+    same(lambda y: F.label_smooth(y, epsilon=0.2), y, grad=True)
+    same(lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), x, labels(rng, 7, 6), grad=True, tolerance=1e-5)
+    served_by_the_device()
+
+
+def test_softmax_without_dimensions(counted):
+    same(F.softmax, np.float32(3), grad=True)
+    same(F.log_softmax, np.float32(3), grad=True)
+    served_by_the_device()
+
+
+# ---- Attention
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_attention(rng, counted, dtype):
+    q, k, v, mask = numbers(rng, (2, 6, 4, 8), (2, 7, 4, 8), (2, 7, 4, 8), (2, 1, 6, 7))
+    # Of 16-bit floats scores and weights are rounded on the way.
+    tolerance = {"float32": 1e-5, "float64": 1e-11, "float16": 1e-2, "bfloat16": 8e-2}[dtype]
+    attend = F.scaled_dot_product_attention
+    same(attend, q, k, v, dtype=dtype, grad=True, tolerance=tolerance)
+    same(lambda q, k, v, m: attend(q, k, v, m.detach()), q, k, v, mask, dtype=dtype, grad=True, tolerance=tolerance)
+    served_by_the_device()
+
+
+def test_recurrent_layers(rng):
+    found = []
+    x = numbers(rng, (3, 5, 8))[0]
+    for kind in (paddle.nn.LSTM, paddle.nn.GRU):
+        paddle.set_device("cpu")
+        state = {name: arrays(value)[0] for name, value in kind(8, 16, 2).state_dict().items()}
+        for device in ("cpu", "sim:0"):
+            paddle.set_device(device)
+            layer = kind(8, 16, 2)
+            layer.set_state_dict({name: paddle.to_tensor(value) for name, value in state.items()})
+            out, _ = layer(paddle.to_tensor(x))
+            out.square().sum().backward()
+            found.append([*arrays(out), *(arrays(p.grad)[0] for p in layer.parameters())])
+        for f, e in zip(found[-1], found[-2], strict=True):
+            np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-5)
+
+
 # ---- Order
 
 

@@ -246,6 +246,24 @@ bool sigmoid_cross_entropy_with_logits_grad(Call& call) {
          multiply(call.device, out, {slope, grad}) && skip_ignored(call, out, label) && decomposed(call);
 }
 
+// ---- Labels that are not quite certain
+
+// Inputs: label, prior_dist. Attribute: epsilon, which is shared out among the classes.
+bool label_smooth(Call& call) {
+  static PointwiseStep scale("scale");
+  if (!takes(call) || call.input(1) != nullptr || call.input(0)->dims().size() == 0) return false;
+  const View label = call.view_of(0), out = call.allocate(0);
+  const double share = call.real(0), kept = 1 - share;
+  const double each = share / static_cast<double>(label.sizes[label.ndim - 1]);
+  return scale(call.device, out, {label}, {kept, each}, 1) && decomposed(call);
+}
+
+bool label_smooth_grad(Call& call) {
+  static PointwiseStep scale("scale");
+  return takes(call) && scale(call.device, call.allocate(0), {call.view_of(0)}, {1 - call.real(0), 0}) &&
+         decomposed(call);
+}
+
 }  // namespace
 }  // namespace hp::paddle_adapter::ops
 

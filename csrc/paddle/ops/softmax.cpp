@@ -8,9 +8,10 @@ namespace {
 int64_t dimension(const Call& call, int64_t axis) { return axis < 0 ? axis + call.output(0)->dims().size() : axis; }
 
 bool forward(Call& call, bool logarithm) {
-  if (!call.plain() || call.output(0)->dims().size() == 0) return false;
+  if (!call.plain()) return false;
   const View out = call.allocate(0);
   if (out.numel() == 0) return true;
+  if (out.ndim == 0) return fill(call.device, out, logarithm ? 0 : 1) && decomposed(call);
   return hp::ops::softmax(call.service(), call.device, out, call.view_of(0), dimension(call, call.integer(0)),
                           logarithm);
 }
@@ -19,9 +20,10 @@ bool log_softmax(Call& call) { return forward(call, true); }
 
 // Inputs: the output of the forward pass, its gradient.
 bool backward(Call& call, bool logarithm) {
-  if (!call.plain() || call.output(0)->dims().size() == 0) return false;
+  if (!call.plain()) return false;
   const View out = call.allocate(0);
   if (out.numel() == 0) return true;
+  if (out.ndim == 0) return fill(call.device, out, 0) && decomposed(call);
   return hp::ops::softmax_backward(call.service(), call.device, out, call.view_of(1), call.view_of(0),
                                    dimension(call, call.integer(0)), logarithm);
 }
