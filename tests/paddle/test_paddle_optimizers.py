@@ -140,3 +140,33 @@ def test_the_next_scale_of_a_loss(rng):
         for f, e in zip(results[1], results[0], strict=True):
             np.testing.assert_array_equal(f, e)
         assert {name: tiers for name, tiers in hardpoint.counters().items() if "cpu" in tiers} == {}
+
+
+STATIC = """
+import numpy as np, paddle, hardpoint
+paddle.enable_static()
+results, counters = [], {}
+for place in (paddle.CPUPlace(), paddle.CustomPlace("sim", 0)):
+    paddle.seed(1)
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        x = paddle.static.data("x", [4, 6], "float32")
+        constant = paddle.nn.initializer.Constant
+        y = paddle.static.nn.fc(x, 5, weight_attr=constant(0.1), bias_attr=constant(0.0))
+        loss = (y * y).mean()
+        paddle.optimizer.NAME(0.05).minimize(loss)
+    executor = paddle.static.Executor(place)
+    executor.run(startup)
+    hardpoint.reset_counters()
+    rows = np.random.default_rng(3).standard_normal((6, 4, 6)).astype("float32")
+    results.append([executor.run(main, feed={"x": row}, fetch_list=[loss])[0] for row in rows])
+    counters = hardpoint.counters()
+np.testing.assert_allclose(results[1], results[0], rtol=1e-5)
+assert {name: tiers for name, tiers in counters.items() if "cpu" in tiers} == {}, counters
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Momentum", "Adam", "AdamW", "Lamb", "RMSProp"])
+def test_static_graphs(run_python, name):
+    run_python(STATIC.replace("NAME", name))
