@@ -55,6 +55,12 @@ Shaped& Shaped::unsqueeze(int d) {
   return *this;
 }
 
+Shaped& Shaped::drop(int d) {
+  --view_.ndim;
+  for (int k = d; k < view_.ndim; ++k) sizes_[k] = sizes_[k + 1], strides_[k] = strides_[k + 1];
+  return *this;
+}
+
 Shaped& Shaped::expand(int ndim, const int64_t* sizes) {
   while (view_.ndim < ndim) unsqueeze(0);
   for (int d = 0; d < ndim; ++d) {
@@ -104,6 +110,16 @@ bool copy(const Service& service, Device& device, const View& to, const View& fr
   if (call_vendor(service, device, {output(to), input(from)})) return true;
   PortableScope scope(service);
   return copy_portable(service.op, device, to, from) && scope.done();
+}
+
+bool zero(Device& device, const View& out) {
+  static Step step("fill");
+  if (out.numel() == 0) return true;
+  const Service& service = step.on(device);
+  const VendorArgument nothing = is_float(out.dtype) ? attribute(0.0) : attribute(int64_t{0});
+  if (!is_complex(out.dtype) && call_vendor(service, device, {output(out), nothing})) return true;
+  const int64_t words[2] = {0, 0};
+  return service.has_compiler && hp::ops::fill(service, device, out, words);
 }
 
 bool sum_to(Device& device, const View& out, const View& from) {

@@ -75,6 +75,16 @@ class Shaped {
 
   // A dimension of one element in front of `d`.
   Shaped& unsqueeze(int d);
+  // Without dimension `d`, of which the first element stays.
+  Shaped& drop(int d);
+  // The part of dimension `d` that begins at `first`.
+  Shaped& narrow(int d, int64_t first, int64_t length, int64_t step = 1) {
+    if (view_.data != nullptr)
+      view_.data = static_cast<char*>(view_.data) + first * strides_[d] * info(view_.dtype).bytes;
+    sizes_[d] = length;
+    strides_[d] *= step;
+    return *this;
+  }
   Shaped& swap(int a, int b) {
     std::swap(sizes_[a], sizes_[b]);
     std::swap(strides_[a], strides_[b]);
@@ -86,7 +96,7 @@ class Shaped {
  private:
   void attach() { view_.sizes = sizes_.data(), view_.strides = strides_.data(); }
   View view_;
-  std::array<int64_t, 16> sizes_, strides_;
+  std::array<int64_t, 16> sizes_{}, strides_{};
 };
 
 // Device memory for the time of a call, as a contiguous tensor.
@@ -128,6 +138,9 @@ bool copy(const Service& service, Device& device, const View& to, const View& fr
 
 // The same through the host, for devices without a kernel for it: of one dtype.
 void copy_through_host(Device& device, const View& to, const View& from);
+
+// Zeros everywhere. False where no kernel does it.
+bool zero(Device& device, const View& out);
 
 // out = from, summed along the dimensions that out lacks or has one element in.
 bool sum_to(Device& device, const View& out, const View& from);

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "../../ops/reduction.h"
 #include "../parts.h"
 
 namespace hp::paddle_adapter::ops {
@@ -140,10 +141,10 @@ bool factor_grad(Call& call, DenseTensor* wanted, const View& given, bool as_row
   return product(service, call.device, whole, a, b) && sum_to(call.device, target, whole);
 }
 
-bool matmul_grad(Call& call) {
+bool both_grads(Call& call, bool transpose_x, bool transpose_y) {
   if (!takes(call)) return false;
   const View x = call.view_of(0), y = call.view_of(1);
-  const bool transpose_x = call.attr<bool>(0) && x.ndim > 1, transpose_y = call.attr<bool>(1) && y.ndim > 1;
+  transpose_x = transpose_x && x.ndim > 1, transpose_y = transpose_y && y.ndim > 1;
   const Shaped grad = output_matrices(call.view_of(2), x, y);
   const auto transposed = [](Shaped m) { return m.swap(m.ndim() - 2, m.ndim() - 1); };
   const Shaped a = matrices(x, true, transpose_x), b = matrices(y, false, transpose_y);  // grad belongs to a @ b
@@ -152,6 +153,91 @@ bool matmul_grad(Call& call) {
                     (transpose_y ? factor_grad(call, call.output(1), y, false, transposed(grad), a)
                                  : factor_grad(call, call.output(1), y, false, transposed(a), grad));
   return done && decomposed(call);
+}
+bool matmul_grad(Call& call) { return both_grads(call, call.attr<bool>(0), call.attr<bool>(1)); }
+
+// Batches of matrices, and a matrix with a vector.
+bool bmm(Call& call) {
+  if (!takes(call)) return false;
+  const View x = call.view_of(0), y = call.view_of(1);
+  const View out = call.allocate(0);
+  return product(call.service(), call.device, output_matrices(out, x, y), matrices(x, true, false),
+                 matrices(y, false, false));
+}
+bool bmm_grad(Call& call) { return both_grads(call, false, false); }
+bool mv(Call& call) { return bmm(call); }
+bool mv_grad(Call& call) { return both_grads(call, false, false); }
+
+// out = beta * input + alpha * x @ y. Inputs: input, x, y.
+bool addmm(Call& call) {
+  static Step plain("matmul");
+  if (!call.plain() || !is_float(to_core(call.kernel.dtype)) || call.input(0)->numel() == 0 ||
+      call.input(1)->numel() == 0 || call.input(2)->numel() == 0 || !call.service().able()) {
+    return false;
+  }
+  const View out = call.allocate(0);
+  Shaped added(call.view_of(0));
+  const auto factor = [&](int i) { return hp::ops::Factor{call.real(i), call.integer(i)}; };
+  return hp::ops::addmm(call.service(), plain.on(call.device).kernel(), call.device, out,
+                        added.expand(out.ndim, out.sizes), call.view_of(1), call.view_of(2), factor(0), factor(1));
+}
+
+// Inputs: input, x, y, the gradient. Attributes: alpha, beta.
+bool addmm_grad(Call& call) {
+  static Step step("matmul");
+  static PointwiseStep scale("scale");
+  for (int i = 1; i < 4; ++i) {
+    const DenseTensor& tensor = *call.input(i);
+    if (!tensor.initialized() || !on_device(tensor) || tensor.numel() == 0) return false;
+  }
+  if (!is_float(to_core(call.kernel.dtype)) || !step.on(call.device).able()) return false;
+  const View grad = call.view_of(3);
+  const auto scaled = [&](const View& out, int attribute) {
+    return call.real(attribute) == 1 || scale(call.device, out, {out}, {call.real(attribute), 0}, 1);
+  };
+  for (int i = 0; i < 3; ++i) {
+    if (call.output(i) == nullptr) continue;
+    const View out = call.allocate(i);
+    bool done;
+    if (i == 0) {
+      done = sum_to(call.device, out, grad);
+    } else {
+      Shaped other(call.view_of(3 - i));
+      other.swap(0, 1);
+      done = i == 1 ? hp::ops::matmul(step.on(call.device), call.device, out, grad, other)
+                    : hp::ops::matmul(step.on(call.device), call.device, out, other, grad);
+    }
+    if (!done || !scaled(out, i == 0 ? 1 : 0)) return false;
+  }
+  return decomposed(call);
+}
+
+// Of vectors, or of each row.
+bool dot(Call& call) {
+  static Step vectors("dot"), sum("sum");
+  static PointwiseStep multiply("mul");
+  if (!takes(call)) return false;
+  const View x = call.view_of(0), y = call.view_of(1), out = call.allocate(0);
+  if (x.ndim == 1) {
+    return hp::ops::dot(vectors.on(call.device), call.device, Shaped(out.data, out.dtype, 0, nullptr), x, y) &&
+           decomposed(call);
+  }
+  const Temporary products(call.device, x.dtype, x.ndim, x.sizes);
+  return multiply(call.device, products, {x, y}) &&
+         hp::ops::sum(sum.on(call.device), call.device, out, products, uint64_t{1} << (x.ndim - 1),
+                      out.ndim == x.ndim) &&
+         decomposed(call);
+}
+bool dot_grad(Call& call) {
+  static PointwiseStep multiply("mul");
+  if (!takes(call)) return false;
+  const View x = call.view_of(0), y = call.view_of(1);
+  Shaped grad(call.view_of(2));
+  if (grad.ndim() < x.ndim) grad.unsqueeze(grad.ndim());
+  for (int i : {0, 1}) {
+    if (call.output(i) != nullptr && !multiply(call.device, call.allocate(i), {i == 0 ? y : x, grad})) return false;
+  }
+  return decomposed(call);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The gradients of arithmetic between two tensors, each summed over the dimensions that were broadcast.
+// The gradients of functions of two tensors, each summed over the dimensions that were broadcast.
 #include <optional>
 
 #include "../parts.h"
@@ -6,17 +6,21 @@
 namespace hp::paddle_adapter::ops {
 namespace {
 
-// Which of the kernel's arguments are what: the gradient of the output, and the attribute `axis`.
-bool takes(const Call& call, int grad) {
+// Which of the kernel's inputs is the gradient of the output.
+bool takes_all(const Call& call, int grad) {
   for (int i = 0; i <= grad; ++i) {
     const DenseTensor& tensor = *call.input(i);
     if (tensor.dims().size() > kMaxDimensions) return false;
     if (tensor.initialized() && (!on_device(tensor) || !tensor.meta().is_contiguous())) return false;
   }
+  return call.input(grad)->initialized() && call.input(grad)->numel() != 0 && is_float(to_core(call.kernel.dtype)) &&
+         call.service().able();
+}
+// The same for kernels with the attribute `axis`.
+bool takes(const Call& call, int grad) {
   const DenseTensor &x = *call.input(0), &y = *call.input(1);
   // Another axis than the last ones is for tensors of unlike shapes only.
-  return call.input(grad)->initialized() && is_float(to_core(call.kernel.dtype)) && call.service().able() &&
-         (call.attr<int>(0) == -1 || x.dims() == y.dims());
+  return takes_all(call, grad) && (call.attr<int>(0) == -1 || x.dims() == y.dims());
 }
 
 // A gradient before its sum: in the output itself where nothing was broadcast.
@@ -82,6 +86,106 @@ bool divide_grad(Call& call) {
   }
   return decomposed(call);
 }
+
+// Inputs: x, y, and the gradient of the output. Each step takes them with the gradient in front.
+bool two_grads(Call& call, PointwiseStep& of_x, PointwiseStep& of_y) {
+  if (!takes_all(call, 2)) return false;
+  const View x = call.view_of(0), y = call.view_of(1), grad = call.view_of(2);
+  if (!x.defined() || !y.defined()) return false;
+  for (int i : {1, 0}) {
+    if (call.output(i) == nullptr) continue;
+    Summed part(call, *call.output(i), grad);
+    if (!(i == 1 ? of_y : of_x)(call.device, part.whole(), {grad, x, y}) || !part.finish()) return false;
+  }
+  return decomposed(call);
+}
+
+bool maximum_grad(Call& call) {
+  static PointwiseStep of_x("maximum_backward_self"), of_y("maximum_backward_other");
+  return two_grads(call, of_x, of_y);
+}
+bool minimum_grad(Call& call) {
+  static PointwiseStep of_x("minimum_backward_self"), of_y("minimum_backward_other");
+  return two_grads(call, of_x, of_y);
+}
+bool fmax_grad(Call& call) {
+  static PointwiseStep of_x("fmax_backward_self"), of_y("fmax_backward_other");
+  return two_grads(call, of_x, of_y);
+}
+bool fmin_grad(Call& call) {
+  static PointwiseStep of_x("fmin_backward_self"), of_y("fmin_backward_other");
+  return two_grads(call, of_x, of_y);
+}
+bool elementwise_pow_grad(Call& call) {
+  static PointwiseStep of_x("pow_backward_self"), of_y("pow_backward_other");
+  return two_grads(call, of_x, of_y);
+}
+bool atan2_grad(Call& call) {
+  static PointwiseStep of_x("atan2_backward_self"), of_y("atan2_backward_other");
+  return two_grads(call, of_x, of_y);
+}
+
+bool remainder_grad(Call& call) {
+  static PointwiseStep of_y("remainder_backward_other");
+  if (!takes_all(call, 2)) return false;
+  const View x = call.view_of(0), y = call.view_of(1), grad = call.view_of(2);
+  if (call.output(1) != nullptr) {
+    if (!x.defined() || !y.defined()) return false;
+    Summed part(call, *call.output(1), grad);
+    if (!of_y(call.device, part.whole(), {grad, x, y}) || !part.finish()) return false;
+  }
+  if (call.output(0) != nullptr && !sum_to(call.device, call.allocate(0), grad)) return false;
+  return decomposed(call);
+}
+
+// Inputs: condition, x, y, the gradient.
+bool where_grad(Call& call) {
+  static PointwiseStep where("where");
+  const DenseTensor& condition = *call.input(0);
+  if (!call.input(3)->initialized() || call.input(3)->numel() == 0 || !condition.initialized() ||
+      !on_device(condition) || call.input(3)->dims().size() > kMaxDimensions || !call.service().able() ||
+      to_core(call.kernel.dtype) == DType::kNone || is_complex(to_core(call.kernel.dtype))) {
+    return false;
+  }
+  const View chosen = call.view_of(0), grad = call.view_of(3);
+  const Temporary nothing(call.device, grad.dtype, 0, nullptr);
+  if (!zero(call.device, nothing)) return false;
+  for (int i : {1, 0}) {
+    if (call.output(i) == nullptr) continue;
+    Summed part(call, *call.output(i), grad);
+    const bool done = i == 0 ? where(call.device, part.whole(), {chosen, grad, nothing})
+                             : where(call.device, part.whole(), {chosen, nothing, grad});
+    if (!done || !part.finish()) return false;
+  }
+  return decomposed(call);
+}
+
+// Inputs: x, y, weight, out, the gradient; the weight has none.
+bool lerp_grad(Call& call) {
+  static PointwiseStep of_x("lerp_backward_self"), multiply("mul");
+  if (!call.input(4)->initialized() || call.input(4)->numel() == 0 || !call.input(2)->initialized() ||
+      !on_device(*call.input(2)) || call.input(4)->dims().size() > kMaxDimensions || !call.service().able() ||
+      !is_float(to_core(call.kernel.dtype))) {
+    return false;
+  }
+  const View weight = call.view_of(2), grad = call.view_of(4);
+  for (int i : {1, 0}) {
+    if (call.output(i) == nullptr) continue;
+    Summed part(call, *call.output(i), grad);
+    if (!(i == 0 ? of_x : multiply)(call.device, part.whole(), {grad, weight}) || !part.finish()) return false;
+  }
+  return decomposed(call);
+}
+
+// Steps have no slope.
+bool no_grad(Call& call) {
+  if (to_core(call.kernel.dtype) == DType::kNone || !call.service().able()) return false;
+  return zero(call.device, call.allocate(0)) && decomposed(call);
+}
+bool floor_grad(Call& call) { return no_grad(call); }
+bool ceil_grad(Call& call) { return no_grad(call); }
+bool round_grad(Call& call) { return no_grad(call); }
+bool trunc_grad(Call& call) { return no_grad(call); }
 
 }  // namespace
 }  // namespace hp::paddle_adapter::ops

@@ -1,0 +1,158 @@
+"""Functions that PyTorch composes or has no name for, and gradients that it takes from formulas: other frameworks call
+them by name.
+"""
+
+from hardpoint.ops import Op
+from hardpoint.ops.pointwise import everywhere
+
+GRAD_SELF = ("grad", "self")
+GRAD_RESULT = ("grad", "result")
+GRAD_BOTH = ("grad", "self", "other")
+
+
+def _op(name: str, doc: str, expression: str, inputs: tuple[str, ...] = ("self",), *attributes: str) -> Op:
+    """An operator of floating-point numbers."""
+    return Op(name, "pointwise", inputs, doc, {}, attributes, {"float": expression})
+
+
+def _gradient(name: str, expression: str, inputs: tuple[str, ...] = GRAD_SELF, *attributes: str) -> Op:
+    doc = f"the gradient of {name}" + (", from its result" if inputs == GRAD_RESULT else "")
+    return _op(f"{name}_backward", doc, expression, inputs, *attributes)
+
+
+def _side(name: str, side: str, expression: str, inputs: tuple[str, ...] = GRAD_BOTH) -> Op:
+    return _op(f"{name}_backward_{side}", f"the gradient of {name} for {side}", expression, inputs)
+
+
+FUNCTIONS = (
+    Op("isinf", "pointwise", ("self",), "whether self is infinite", expression=everywhere("0", float="M(isinf)(self)")),
+    Op(
+        "isfinite",
+        "pointwise",
+        ("self",),
+        "whether self is a finite number",
+        expression=everywhere("1", float="self - self == 0"),
+    ),
+    Op(
+        "signum",
+        "pointwise",
+        ("self",),
+        "-1, 0 or 1, NaN of NaN",
+        expression={"float": "self != self ? self : M(sign)(self)", "int": "(self > 0) - (self < 0)"},
+    ),
+    _op(
+        "celu",
+        "self where it is positive, alpha * expm1(self / alpha) elsewhere",
+        "self > 0 ? self : alpha * M(expm1)(self / alpha)",
+        ("self",),
+        "alpha",
+    ),
+    _op(
+        "hardsigmoid_linear",
+        "self * slope + offset brought into [0, 1]",
+        "M(minimum)(M(maximum)(self * slope + offset, (T)0), (T)1)",
+        ("self",),
+        "slope",
+        "offset",
+    ),
+    _op("log_sigmoid", "log(sigmoid(self))", "M(minimum)(self, (T)0) - M(log1p)(M(exp)(-M(abs)(self)))"),
+    _op("softsign", "self / (1 + |self|)", "self / ((T)1 + M(abs)(self))"),
+    _op("tanhshrink", "self - tanh(self)", "self - M(tanh)(self)"),
+    _op("scaled_tanh", "b * tanh(a * self)", "b * M(tanh)(a * self)", ("self",), "a", "b"),
+    _op(
+        "clip_to_norm",
+        "self, made shorter where its norm is above max",
+        "norm > max ? self * (max / norm) : self",
+        ("self", "norm"),
+        "max",
+    ),
+)
+
+OF_ONE = (
+    _gradient(
+        "pow",
+        "exponent == (T)2 ? grad * (T)2 * self : exponent == (T)0 ? (T)0"
+        " : grad * exponent * M(pow)(self, exponent - (T)1)",
+        GRAD_SELF,
+        "exponent",
+    ),
+    _gradient("reciprocal", "-grad * result * result", GRAD_RESULT),
+    _gradient("sqrt", "(T)0.5 * grad / result", GRAD_RESULT),
+    _gradient("rsqrt", "(T)-0.5 * grad * result * result * result", GRAD_RESULT),
+    _gradient("expm1", "grad * result + grad", GRAD_RESULT),
+    _gradient("log2", "grad / (self * (T)0.693147180559945309417)"),
+    _gradient("log10", "grad / (self * (T)2.30258509299404568402)"),
+    _gradient("log1p", "grad / ((T)1 + self)"),
+    _gradient("abs", "grad * M(sign)(self)"),
+    _gradient("sin", "grad * M(cos)(self)"),
+    _gradient("cos", "-grad * M(sin)(self)"),
+    _gradient("tan", "grad * ((T)1 + M(tan)(self) * M(tan)(self))"),
+    _gradient("asin", "grad * M(rsqrt)((T)1 - self * self)"),
+    _gradient("acos", "-grad * M(rsqrt)((T)1 - self * self)"),
+    _gradient("atan", "grad / ((T)1 + self * self)"),
+    _gradient("sinh", "grad * M(cosh)(self)"),
+    _gradient("cosh", "grad * M(sinh)(self)"),
+    _gradient("asinh", "grad * M(rsqrt)(self * self + (T)1)"),
+    _gradient("acosh", "grad * M(rsqrt)(self * self - (T)1)"),
+    _gradient("atanh", "grad / ((T)1 - self * self)"),
+    _gradient("erf", "grad * (T)1.12837916709551257390 * M(exp)(-self * self)"),
+    _gradient("erfinv", "grad * (T)0.88622692545275801365 * M(exp)(result * result)", GRAD_RESULT),
+    _gradient("lgamma", "grad * M(digamma)(self)"),
+    Op(
+        "clamp_backward",
+        "pointwise",
+        GRAD_SELF,
+        "the gradient of clamp",
+        {},
+        ("min", "max"),
+        {
+            "float": "self >= min && self <= max ? grad : (T)0",
+            "int": "self >= min && self <= max ? grad : (T)0",
+        },
+    ),
+    _gradient("celu", "self > 0 ? grad : grad * M(exp)(self / alpha)", GRAD_SELF, "alpha"),
+    _gradient(
+        "hardsigmoid_linear", "result > 0 && result < (T)1 ? grad * slope : (T)0", GRAD_RESULT, "slope", "offset"
+    ),
+    _gradient("softsign", "grad / (((T)1 + M(abs)(self)) * ((T)1 + M(abs)(self)))"),
+    _gradient("tanhshrink", "grad * M(tanh)(self) * M(tanh)(self)"),
+    _gradient("scaled_tanh", "grad * a * b * ((T)1 - M(tanh)(a * self) * M(tanh)(a * self))", GRAD_SELF, "a", "b"),
+)
+
+OF_TWO = (
+    _side("maximum", "self", "self > other ? grad : self == other ? grad / (T)2 : (T)0"),
+    _side("maximum", "other", "self < other ? grad : self == other ? grad / (T)2 : (T)0"),
+    _side("minimum", "self", "self < other ? grad : self == other ? grad / (T)2 : (T)0"),
+    _side("minimum", "other", "self > other ? grad : self == other ? grad / (T)2 : (T)0"),
+    _side("fmax", "self", "self >= other || other != other ? grad : (T)0"),
+    _side("fmax", "other", "self >= other || other != other ? (T)0 : grad"),
+    _side("fmin", "self", "self <= other || other != other ? grad : (T)0"),
+    _side("fmin", "other", "self <= other || other != other ? (T)0 : grad"),
+    _side("pow", "self", "other == 0 ? (T)0 : grad * other * M(pow)(self, other - (T)1)"),
+    _side("pow", "other", "grad * M(log)(self) * M(pow)(self, other)"),
+    _side("atan2", "self", "grad * other / (self * self + other * other)"),
+    _side("atan2", "other", "-grad * self / (self * self + other * other)"),
+    _side("remainder", "other", "-grad * M(floor)(self / other)"),
+    _side("lerp", "self", "grad * ((T)1 - weight)", ("grad", "weight")),
+    _side("logsumexp", "self", "grad * M(exp)(self - result)", ("grad", "self", "result")),
+    _side("prod", "self", "grad * result / self", ("grad", "self", "result")),
+    _side("amax", "self", "self == result ? grad : (T)0", ("grad", "self", "result")),
+    Op(
+        "vector_norm_backward",
+        "pointwise",
+        ("grad", "self", "result"),
+        "the gradient of vector_norm",
+        {},
+        ("ord", "eps"),
+        variants={
+            "2": {"float": "grad * self / (result + eps)"},
+            "1": {"float": "grad * M(sign)(self)"},
+            "inf": {"float": "M(abs)(self) == result ? grad * M(sign)(self) : (T)0"},
+            "p": {
+                "float": "grad * M(sign)(self) * M(pow)(M(abs)(self), ord - (T)1) / (M(pow)(result, ord - (T)1) + eps)"
+            },
+        },
+    ),
+)
+
+OPS = FUNCTIONS + OF_ONE + OF_TWO

@@ -1,0 +1,9 @@
+"""Reading by index."""
+
+from hardpoint.ops.phi import PLAIN, Kernels
+
+KERNELS: Kernels = {
+    "index_select": {"gather": PLAIN, "index_select": PLAIN},
+    "gather": {"take_along_axis": PLAIN, "index_sample": PLAIN},
+    "index": {"gather_nd": PLAIN},
+}
