@@ -14,8 +14,6 @@ KERNELS: Kernels = {
     "threshold": {"thresholded_relu": Phi(attributes=("$0", "$1"))},
     "sigmoid_backward": {"sigmoid_grad": Phi(inputs=(1, 0))},
     "tanh_backward": {"tanh_grad": Phi(inputs=(1, 0))},
-    "hardtanh": {"relu6": Phi(attributes=(0, 6))},
-    "hardtanh_backward": {"relu6_grad": Phi(inputs=(1, 0), attributes=(0, 6))},
     "gelu": {"gelu": Phi(variant="$0")},
     "gelu_backward": {"gelu_grad": Phi(inputs=(1, 0), variant="$0")},
     "hardswish_backward": {"hardswish_grad": Phi(inputs=(1, 0))},
