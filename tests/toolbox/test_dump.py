@@ -24,7 +24,7 @@ def test_levels(tmp_path: Path):
             a.t() @ a
             torch.add(a, 2)
         mm, add = records(tmp_path / f"{level}.jsonl")
-        assert (mm["operator"], mm["tier"]) == ("aten::mm", "vendor")
+        assert (mm["operator"], mm["tier"], mm["kernel"]) == ("aten::mm", "vendor", "matmul")
         assert add["operator"] == "aten::add.Tensor"
         assert "test_dump.py:" in mm["place"]
         assert ("arguments" in mm) == (level > 1)
@@ -49,7 +49,7 @@ def test_nothing_before_and_after(capfd):
     with hardpoint.dump(1):
         a * a
     a * a
-    assert capfd.readouterr().err.count("aten::mul.Tensor: vendor") == 1
+    assert capfd.readouterr().err.count("aten::mul.Tensor: vendor kernel mul") == 1
 
 
 def test_a_filter(tmp_path: Path):

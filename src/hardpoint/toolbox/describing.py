@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from hardpoint.ops import all_ops
+
 
 @functools.cache
 def overload(name: str) -> Any:
@@ -14,6 +16,24 @@ def overload(name: str) -> Any:
     space, _, rest = name.partition("::")
     base, _, kind = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, space), base), kind or "default")
+
+
+@functools.cache
+def _kernels() -> dict[str, str]:
+    """Standard operators by ATen overload, and by its name alone: out= and in-place overloads follow from others."""
+    found: dict[str, str] = {}
+    for op in all_ops():
+        for aten in op.aten:
+            found[aten] = op.name
+            found.setdefault(aten.split(".")[0], op.name)
+    return found
+
+
+def kernel(name: str) -> str:
+    """The standard operator whose kernel serves an overload; empty if none does."""
+    bare = name.removeprefix("aten::")
+    base = bare.split(".")[0]
+    return _kernels().get(bare) or _kernels().get(base) or _kernels().get(base.rstrip("_"), "")
 
 
 def argument_names(name: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from hardpoint.toolbox import options, watching
+from hardpoint.toolbox import options, places, watching
 
 #: 1: operator and tier; 2: arguments and results as well; 3: with values.
 LEVELS = (0, 1, 2, 3)
@@ -53,11 +53,17 @@ class Dump(watching.Tool):
         """Write the call, and what it raised."""
         self._write(call, state, message.splitlines()[0] if message else "raised")
 
+    def seen(self, name: str, tier: str) -> None:
+        """Write what is known of a call of Paddle's."""
+        self._print({"operator": name, "tier": tier, "depth": 0, "place": places.line()})
+
     def _write(self, call: watching.Call, arguments: dict[str, Any] | None, error: str | None) -> None:
         from hardpoint.toolbox import describing
 
         record: dict[str, Any] = {"call": call.number, "operator": call.name, "tier": call.tier, "depth": call.depth}
         record["place"] = str(call.place)
+        if call.tier in ("vendor", "portable"):
+            record["kernel"] = describing.kernel(call.name)
         if arguments is not None:
             record["arguments"] = arguments
             names = describing.result_names(call.name)
@@ -65,6 +71,9 @@ class Dump(watching.Tool):
             record["results"] = {name: describing.value(r, self.level > 2) for name, r in results}
         if error is not None:
             record["error"] = error
+        self._print(record)
+
+    def _print(self, record: dict[str, Any]) -> None:
         text = json.dumps(record) if self._file is not None else _text(record)
         with self._lock:
             out = self._file if self._file is not None else sys.stderr
@@ -92,7 +101,8 @@ def _text(record: dict[str, Any]) -> str:
 
     indent = "  " * record["depth"]
     place = f"  ({record['place']})" if record["place"] else ""
-    lines = [f"[hardpoint] {indent}{record['operator']}: {record['tier']}{place}"]
+    kernel = f" kernel {record['kernel']}" if record.get("kernel") else ""
+    lines = [f"[hardpoint] {indent}{record['operator']}: {record['tier']}{kernel}{place}"]
     for group in ("arguments", "results"):
         for name, described in record.get(group, {}).items():
             arrow = "->" if group == "results" else "  "

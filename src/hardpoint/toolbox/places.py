@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
@@ -31,12 +32,21 @@ class Place:
         return ", ".join(part for part in parts if part)
 
 
+#: Packages whose lines are not the program's.
+_PACKAGES = ("torch", "paddle", "tvm_ffi")
+
+
+@functools.cache
+def _folder(package: str) -> str:
+    file = getattr(sys.modules[package], "__file__", None)
+    return os.path.dirname(file) + os.sep if file else "<"
+
+
 def _is_program(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     return not (
-        file.startswith((_OURS, "<frozen", "<string>"))
-        or f"{os.sep}torch{os.sep}" in file
-        or f"{os.sep}paddle{os.sep}" in file
+        file.startswith((_OURS, "<frozen"))
+        or any(file.startswith(_folder(package)) for package in _PACKAGES if package in sys.modules)
         or (file.startswith(_STANDARD) and "site-packages" not in file)
     )
 

@@ -55,6 +55,9 @@ class Tool:
     def fail(self, call: Call, state: Any, message: str) -> None:
         """After a call that raised."""
 
+    def seen(self, name: str, tier: str) -> None:
+        """After a call of a framework that tells no arguments: Paddle."""
+
     def start(self) -> None:
         """From the next operator on."""
         _switch(self, True)
@@ -96,7 +99,13 @@ def _switch(tool: Tool, on: bool) -> None:
 
 
 def _served(name: str, tier: str, begin: bool) -> None:
-    if not begin and _thread.calls and not _thread.in_tool and _thread.calls[-1].name == name:
+    if begin or _thread.in_tool:
+        return
+    if name.startswith("phi::"):
+        for tool in _tools:
+            if tool.wants(name):
+                tool.seen(name, tier)
+    elif _thread.calls and _thread.calls[-1].name == name:
         _thread.calls[-1].tier = tier
 
 
