@@ -58,6 +58,7 @@ bench: ready
 	@$(PYTHON) benchmarks/copy.py
 	@$(PYTHON) benchmarks/kernels.py
 	@$(PYTHON) benchmarks/models.py
+	@$(PYTHON) benchmarks/observers.py
 
 CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c' '*.inc')
 

@@ -44,3 +44,10 @@ def test_profile_of_a_model():
         assert row["difference_ms"] == pytest.approx(row["device_ms"] - row["native_ms"])
     losses = [row["difference_ms"] for row in rows]
     assert losses == sorted(losses, reverse=True)
+
+
+def test_observers():
+    rows = {row["tool"]: row for row in printed("observers.py")}
+    assert rows["off"]["operator_ratio"] == rows["off"]["step_ratio"] == 1
+    assert rows["dump, level 1"]["operator_ratio"] > 2
+    assert rows["compare"]["step_ratio"] > rows["dump, level 1"]["step_ratio"]
