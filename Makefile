@@ -59,6 +59,7 @@ bench: ready
 	@$(PYTHON) benchmarks/kernels.py
 	@$(PYTHON) benchmarks/models.py
 	@$(PYTHON) benchmarks/paddle_dispatch.py
+	@$(PYTHON) benchmarks/observers.py
 
 CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c' '*.inc')
 

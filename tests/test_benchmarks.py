@@ -62,3 +62,10 @@ def test_paddle():
     # Which of the two fallbacks is which can be told on any machine.
     assert cases["fallback: maxout"]["cpu_operators"] == {"phi::maxout": 1}
     assert cases["fallback: maxout"]["ratio"] < 0.5
+
+
+def test_observers():
+    rows = {row["tool"]: row for row in printed("observers.py")}
+    assert rows["off"]["operator_ratio"] == rows["off"]["step_ratio"] == 1
+    assert rows["dump, level 1"]["operator_ratio"] > 2
+    assert rows["compare"]["step_ratio"] > rows["dump, level 1"]["step_ratio"]

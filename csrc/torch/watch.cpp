@@ -5,22 +5,57 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
+#include <mutex>
+
 namespace py = pybind11;
 
 namespace hp::torch_adapter {
 namespace {
 
 thread_local const Operator* passing = nullptr;  // the operator whose watched call this thread is in
+thread_local const char* served_by = "";         // the tier that took it
 thread_local bool in_tool = false;
+
+// Listens to the observer point while any watched call is on its way, and no longer: others pay for it.
+class Listening {
+ public:
+  Listening() {
+    std::lock_guard<std::mutex> lock(mutex());
+    if (calls++ == 0) id = add_observer(&note, nullptr);
+  }
+  ~Listening() {
+    std::lock_guard<std::mutex> lock(mutex());
+    if (--calls == 0) remove_observer(id);
+  }
+  Listening(const Listening&) = delete;
+
+ private:
+  static void note(void*, const CallEvent& event) {
+    if (!event.begin && &event.op == passing) served_by = tier_name(event.tier);
+  }
+  static std::mutex& mutex() {
+    static auto* made = new std::mutex;
+    return *made;
+  }
+  static inline int calls = 0, id = 0;
+};
 
 class Passing {
  public:
-  explicit Passing(const Operator& op) : previous_(passing) { passing = &op; }
-  ~Passing() { passing = previous_; }
+  explicit Passing(const Operator& op) : previous_(passing), previously_by_(served_by) {
+    passing = &op;
+    served_by = "";
+  }
+  ~Passing() {
+    passing = previous_;
+    served_by = previously_by_;
+  }
   Passing(const Passing&) = delete;
 
  private:
+  const Listening listening_;
   const Operator* const previous_;
+  const char* const previously_by_;
 };
 
 // What a tool computes is plain: not recorded by autograd, not cast, not seen by tools.
@@ -67,9 +102,9 @@ class Record {
   }
   Record(const Record&) = delete;
 
-  void finish(at::ArrayRef<c10::IValue> results) const {
+  void finish(at::ArrayRef<c10::IValue> results, const char* tier) const {
     InTool tool;
-    call_tool("end", py::reinterpret_borrow<py::object>(record_), to_python(results));
+    call_tool("end", py::reinterpret_borrow<py::object>(record_), to_python(results), tier);
   }
   void fail(const char* message) const {
     InTool tool;
@@ -88,14 +123,16 @@ void watch(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   const Operator& op = operator_of(handle);
   const c10::FunctionSchema& schema = handle.schema();
   const Record record(op, torch::jit::last(*stack, schema.arguments().size()));
+  const char* tier = "";
   try {
     const Passing guard(op);
     handle.redispatchBoxed(kKeySet, stack);
+    tier = served_by;
   } catch (const std::exception& error) {
     record.fail(error.what());
     throw;
   }
-  record.finish(torch::jit::last(*stack, schema.returns().size()));
+  record.finish(torch::jit::last(*stack, schema.returns().size()), tier);
 }
 
 std::string python_line() {

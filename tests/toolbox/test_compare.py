@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,31 @@ def test_no_false_alarm_in_a_step_of_a_conv_net():
             optimizer.step()
     assert compared.wrong == {}
     assert compared.counts["not compared"] == 0
+
+
+def test_what_only_the_gradient_reads_is_not_compared():
+    weight, bags = torch.randn(10, 3, device="sim"), torch.tensor([[1, 2], [3, 4]], device="sim")
+    logs = torch.randn(20, 4, 8, device="sim").log_softmax(2)
+    targets, lengths = torch.randint(1, 8, (4, 6), device="sim"), torch.tensor([6, 5, 4, 3])
+    with hardpoint.compare("stop") as compared:
+        torch.nn.functional.embedding_bag(bags, weight)
+        torch.nn.functional.ctc_loss(logs, targets, torch.tensor([20, 20, 18, 17]), lengths)
+        torch.arange(6.0, device="sim") % 4
+        torch.arange(6, device="sim") & 3
+    assert compared.counts["not compared"] == 0
+
+
+def test_from_several_threads():
+    tensors = [torch.randn(5, 5, device="sim") for _ in range(4)]
+
+    def work(a: torch.Tensor) -> None:
+        for _ in range(10):
+            (a @ a).relu_().sum()
+
+    with hardpoint.compare("mismatches") as compared:
+        threads = [threading.Thread(target=work, args=(a,)) for a in tensors]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert compared.counts == {"right": 120}

@@ -82,6 +82,7 @@ def test_parts_of_a_call_are_indented(tmp_path: Path):
     assert (whole["operator"], whole["tier"], whole["depth"]) == ("aten::silu", "decomposition", 0)
     assert len(parts) >= 2
     assert all(part["depth"] == 1 for part in parts)
+    assert {part["tier"] for part in parts} <= {"vendor", "portable"}
 
 
 def test_modules_are_named(tmp_path: Path):

@@ -207,8 +207,8 @@ def test_other_threads_obey(tiers):
 
 def test_a_rule_for_nothing_is_said():
     with (
-        pytest.warns(UserWarning, match="'no_such_operator' matches no operator of torch"),
-        hardpoint.fallback("no_such_operator"),
+        pytest.warns(UserWarning, match="'aten::no_such_operator' matches no operator of torch"),
+        hardpoint.fallback("aten::no_such_operator"),
     ):
         pass
     assert not rules._in_force.program

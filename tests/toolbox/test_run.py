@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from plugin_tools import ROOT
 
 # Each starts processes with their own torch.
 pytestmark = pytest.mark.slow
@@ -100,3 +103,18 @@ def test_stopping_at_the_first(tmp_path: Path):
     assert done.returncode != 0
     assert "Mismatch: compare aten::mul.Tensor (vendor, wrong.py:7): wrong" in done.stderr
     assert 'wrong.py", line 7' in done.stderr
+
+
+@pytest.mark.parametrize("page", ["tools.md", "tools.zh-CN.md"])
+def test_the_commands_of_the_documentation(page: str, tmp_path: Path):
+    """A loss that diverges, from the first suspicion to the way around, as the page tells it."""
+    (tmp_path / "train.py").write_text(WRONG)
+    block = re.search(r"```console\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    commands = [shlex.split(line.removeprefix("$ ")) for line in block[1].splitlines()]
+    ends = []
+    for command in commands:
+        assert command[0] == "hardpoint"
+        ends.append(run(*command[1:], folder=tmp_path).returncode)
+    # The second finds the mistake; replay runs without the wrong kernel, and so does what the last rule says.
+    assert ends == [0, 1, 0, 0, 0]
+    assert (tmp_path / "report.py").exists()

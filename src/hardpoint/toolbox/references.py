@@ -51,8 +51,20 @@ def arrange(name: str, arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]
 def call(name: str, arguments: list[Any]) -> list[Any]:
     """The results of the operator on CPU arguments; those that it writes are written. Raises :class:`NoReference`."""
     positional, named = arrange(name, arguments)
+    function = function_for(name)
     try:
-        results = function_for(name)(*positional, **named)
+        try:
+            results = function(*positional, **named)
+        except RuntimeError as error:
+            if "Expected a value of type 'Tensor'" not in str(error):
+                raise
+            # torch takes a number of the program for a tensor in some operators only.
+            formals = (a for a in function._schema.arguments if not a.kwarg_only)
+            positional = [
+                torch.tensor(v) if isinstance(v, (bool, int, float, complex)) and str(f.type) == "Tensor" else v
+                for v, f in zip(positional, formals, strict=True)
+            ]
+            results = function(*positional, **named)
     except Exception as error:
         raise NoReference(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
     if len(function_for(name)._schema.returns) > 1:

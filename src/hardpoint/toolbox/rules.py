@@ -163,9 +163,12 @@ def matches(pattern: str, name: str) -> bool:
 def _warn_of_strangers(rules: list[Rule]) -> None:
     torch = sys.modules.get("torch")
     names = getattr(getattr(torch, "_C", None), "_dispatch_get_all_op_names", None)
-    if names is None or "paddle" in sys.modules or not rules:
+    if names is None or not rules:
         return
+    both = "paddle" in sys.modules  # whose operators are not known by name: only torch's full names can be judged
     known: set[str] = set().union(*map(spellings, names()))
     for pattern, _ in rules:
-        if pattern != ".*" and not any(re.fullmatch(pattern, name) for name in known):
+        if pattern == ".*" or (both and not pattern.startswith("aten::")):
+            continue
+        if not any(re.fullmatch(pattern, name) for name in known):
             warnings.warn(f"fallback rule '{pattern}' matches no operator of torch", UserWarning, stacklevel=4)

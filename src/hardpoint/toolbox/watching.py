@@ -7,6 +7,7 @@ autocast are off and operators are not watched.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -77,7 +78,6 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
-        self.in_tool = False
 
 
 _thread = _Thread()
@@ -89,61 +89,47 @@ def _switch(tool: Tool, on: bool) -> None:
         tools = tuple(t for t in _tools if t is not tool) + ((tool,) if on else ())
         core.set_watched(sorted({pattern for t in tools for pattern in t.patterns}))
         _tools = tools
-        if tools and _observer is None:
-            _observer = core.add_observer(_served)
+        if tools:
             places.modules.start()
+        else:
+            places.modules.stop()
+        if tools and _observer is None and "paddle" in sys.modules:
+            _observer = core.add_observer(_served)
         elif not tools and _observer is not None:
             core.remove_observer(_observer)
             _observer = None
-            places.modules.stop()
 
 
 def _served(name: str, tier: str, begin: bool) -> None:
-    if begin or _thread.in_tool:
-        return
-    if name.startswith("phi::"):
+    if not begin and name.startswith("phi::"):
         for tool in _tools:
             if tool.wants(name):
                 tool.seen(name, tier)
-    elif _thread.calls and _thread.calls[-1].name == name:
-        _thread.calls[-1].tier = tier
-
-
-class _InTool:
-    """While a tool computes, what it calls is nobody's call."""
-
-    def __enter__(self) -> None:
-        _thread.in_tool = True
-
-    def __exit__(self, *_: object) -> None:
-        _thread.in_tool = False
 
 
 def begin(name: str, arguments: list[Any]) -> Call:
     """A call starts."""
     places.modules.start()  # where tools were on before torch was there
-    with _InTool():
-        call = Call(name, arguments, len(_thread.calls))
-        call.states = [(tool, tool.begin(call)) for tool in _tools if tool.wants(name)]
+    call = Call(name, arguments, len(_thread.calls))
+    call.states = [(tool, tool.begin(call)) for tool in _tools if tool.wants(name)]
     _thread.calls.append(call)
     return call
 
 
-def end(call: Call, results: list[Any]) -> None:
+def end(call: Call, results: list[Any], tier: str) -> None:
     """It has returned."""
     _leave(call)
     call.results = results
-    with _InTool():
-        for tool, state in call.states:
-            tool.end(call, state)
+    call.tier = tier or call.tier
+    for tool, state in call.states:
+        tool.end(call, state)
 
 
 def fail(call: Call, message: str) -> None:
     """It has raised."""
     _leave(call)
-    with _InTool():
-        for tool, state in call.states:
-            tool.fail(call, state, message)
+    for tool, state in call.states:
+        tool.fail(call, state, message)
 
 
 def _leave(call: Call) -> None:
