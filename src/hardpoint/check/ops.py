@@ -12,6 +12,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 import hardpoint
+from hardpoint import ops as standard
 from hardpoint.check import compare, tables
 from hardpoint.check.report import Result
 from hardpoint.check.samples import (
@@ -166,8 +167,7 @@ class Entry:
         return result
 
     def _tolerance(self, dtype: torch.dtype) -> tuple[float, float] | None:
-        found = tables.TOLERANCE.get((self.name, str(dtype).removeprefix("torch.")))
-        return found[:2] if found else None
+        return standard.tolerances().get((self.name.replace(".", "_"), str(dtype).removeprefix("torch.")))
 
     def _view(self, sample: Sample, result: Any) -> Any:
         return sample.process(result) if self.name in tables.AMBIGUOUS else result

@@ -98,12 +98,6 @@ ON_THE_CPU: dict[str, tuple[int, ...]] = {"tensor_split": (0,)}
 #: Keyword arguments of a sample that make any entry random when they are not 0.
 RANDOM_ARGUMENTS = ("dropout_p",)
 
-#: Where torch's own result is further from the truth than its dtype allows: (rtol, atol), and why.
-TOLERANCE: dict[tuple[str, str], tuple[float, float, str]] = {
-    ("special.bessel_j0", "float64"): (1e-5, 1e-5, "torch's own float64 result is wrong by this much"),
-    ("special.bessel_y1", "float64"): (1e-5, 1e-5, "torch's own float64 result is wrong by this much"),
-}
-
 #: Where torch's own result is wrong for extreme values, and how.
 NO_EXTREME_VALUES: dict[tuple[str, str], str] = {
     ("fmod", "float64"): "torch's vectorised fmod gives nan for the largest number and 0.5",

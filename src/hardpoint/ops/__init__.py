@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Literal
 
@@ -103,6 +104,9 @@ class Op:
     expression: Expression = ""
     #: For operators that a string attribute chooses among: its values, each with an expression.
     variants: Mapping[str, Expression] = field(default_factory=dict)
+    #: torch's name of a dtype -> how far a result may be from the CPU's, relative and absolute; where nothing is said,
+    #: torch's own tolerance of the dtype holds.
+    tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 #: The modules of this package that hold tables.
@@ -157,6 +161,17 @@ def all_ops() -> Iterator[Op]:
     """Every standard operator, family by family."""
     for family in FAMILIES:
         yield from family_ops(family)
+
+
+@cache
+def tolerances() -> dict[tuple[str, str], tuple[float, float]]:
+    """ATen's name of an operator, without the overload, and torch's name of a dtype -> the operator's tolerance."""
+    return {
+        (overload.partition(".")[0], dtype): tolerance
+        for op in all_ops()
+        for overload in op.aten
+        for dtype, tolerance in op.tolerance.items()
+    }
 
 
 def find(name: str) -> Op:

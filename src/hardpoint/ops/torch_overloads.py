@@ -55,12 +55,6 @@ PRIVATE_RESULTS = {
     "_ctc_loss": (1,),
 }
 
-#: Where torch's own result is further from the truth than its dtype allows: (rtol, atol).
-TOLERANCES = {
-    ("special_bessel_j0", "float64"): (1e-5, 1e-5),
-    ("special_bessel_y1", "float64"): (1e-5, 1e-5),
-}
-
 #: Overloads whose decomposition does not keep what they promise here, with the reason.
 NOT_DECOMPOSED = {
     "fill_.Scalar": "needs more memory than the operator",

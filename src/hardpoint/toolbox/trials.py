@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from hardpoint import ops
 from hardpoint.check import compare as rules
-from hardpoint.ops.torch_overloads import CHOICES, HIDDEN_WRITES, NOT_UNIQUE, PRIVATE_RESULTS, TOLERANCES
+from hardpoint.ops.torch_overloads import CHOICES, HIDDEN_WRITES, NOT_UNIQUE, PRIVATE_RESULTS
 from hardpoint.toolbox import describing, references, snapshots, verdicts
 from hardpoint.toolbox.rules import matches
 from hardpoint.toolbox.watching import Call
@@ -135,7 +136,7 @@ class Trial:
         name = self.call.name
         bare = name.removeprefix("aten::").split(".")[0]
         given = next((t for pattern, t in tolerances.items() if matches(pattern, name)), None)
-        tolerance = given or TOLERANCES.get((bare, str(expected.dtype).removeprefix("torch.")))
+        tolerance = given or ops.tolerances().get((bare, str(expected.dtype).removeprefix("torch.")))
         if bare in NOT_UNIQUE and actual.shape == expected.shape:
             return {}
         if wide and (reference := wider.get(position, result)) is not None and reference.shape == expected.shape:
