@@ -85,6 +85,11 @@ at::Scalar highest(const at::Tensor& like) {
       return std::numeric_limits<double>::infinity();
   }
 }
+at::Tensor half_of(const at::Tensor& self, int64_t dim, int64_t part) {
+  const int64_t size = self.size(dim) / 2;
+  return self.narrow(dim, part * size, size);
+}
+
 at::Scalar lowest(const at::Tensor& like) {
   if (like.scalar_type() == at::kByte) return int64_t{0};
   const at::Scalar high = highest(like);

@@ -13,6 +13,9 @@ at::TensorIterator complex_iterator(const at::Tensor& output, const at::Tensor& 
 at::TensorIterator scalar_first_iterator(const at::Tensor& output, const at::Scalar& first, const at::Tensor& second);
 at::TensorIterator scalar_last_iterator(const at::Tensor& output, const at::Tensor& first, const at::Scalar& second);
 
+// The first or the second half along a dimension.
+at::Tensor half_of(const at::Tensor& self, int64_t dim, int64_t part);
+
 // The limits of all numbers of a dtype, and of the finite ones.
 at::Scalar lowest(const at::Tensor& like);
 at::Scalar highest(const at::Tensor& like);

@@ -211,6 +211,7 @@ NUMBERS = {
     "div": ("div.Tensor_mode", lambda x: torch.div(x, x, rounding_mode="floor"), (2,)),
     "gelu": ("gelu", lambda x: torch.nn.functional.gelu(x, approximate="tanh"), (1,)),
     "where": ("where.self", lambda x: torch.where(x > 1, x, x), ()),
+    "glu": ("glu", lambda x: torch.nn.functional.glu(x), ()),
 }
 
 
@@ -223,7 +224,7 @@ def test_numbers_and_variants_reach_a_kernel(name, counted):
 
     @hardpoint.kernel(name)
     def kernel(*arguments):
-        seen.append([a if isinstance(a, int | float) else str(a.dtype) for a in arguments])
+        seen.append([a if isinstance(a, int | float) else f"{a.dtype} {a.shape[0]}" for a in arguments])
         raise NotImplementedError
 
     right = call(x.cpu())
@@ -233,7 +234,9 @@ def test_numbers_and_variants_reach_a_kernel(name, counted):
     assert tuple(a for a in seen[0] if isinstance(a, int | float)) == expected
     assert "portable" in tiers(overload)
     if name == "where":
-        assert seen[0] == ["float32", "bool", "float32", "float32"]
+        assert seen[0] == ["float32 4", "bool 4", "float32 4", "float32 4"]
+    if name == "glu":
+        assert seen[0] == ["float32 2"] * 3
 
 
 def test_unknown_variants_reach_no_kernel():

@@ -175,13 +175,10 @@ class Wrapper:
     def operands(self) -> str:
         """The inputs of a vendor's kernel."""
         as_is = OUTPUT_DECIDES.get(self.overload.iteration or "", ())
-        return ", ".join(f"Operand({name}{', true' if name in as_is else ''})" for name in self.op.inputs)
-
-    @property
-    def has_vendor(self) -> bool:
-        """Whether a vendor's kernel can be asked: not where the shape rule makes the inputs (``glu``)."""
-        given = {a.name for a in self.arguments}
-        return all(name in given for name in self.op.inputs)
+        sources = self.overload.sources
+        return ", ".join(
+            f"Operand({sources.get(name, name)}{', true' if name in as_is else ''})" for name in self.op.inputs
+        )
 
     @property
     def bound(self) -> bool:
@@ -232,11 +229,10 @@ class Wrapper:
         compute = f"{iterator}.dtype(0)" if decided else f"compute_type({iterator})"
         array = f"std::array<Operand, {len(self.op.inputs)}>{{{self.operands}}}"
         known = f"{self.variant} < {len(self.op.variants)} && " if self.overload.chooser else ""
-        if self.has_vendor:
-            tries += (
-                f"    if (kernel != nullptr && {known}vendor_pointwise(overload, *kernel, {output}, {compute}, "
-                f"{array}{self.attributes}{self.variant_attribute})) {result}\n"
-            )
+        tries += (
+            f"    if (kernel != nullptr && {known}vendor_pointwise(overload, *kernel, {output}, {compute}, "
+            f"{array}{self.attributes}{self.variant_attribute})) {result}\n"
+        )
         if self.has_portable:
             tries += (
                 f"    if (overload.portable() != nullptr && "

@@ -56,6 +56,8 @@ class Overload:
     #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
     chooser: str = ""
     iteration: Iteration | None = None
+    #: Inputs of a vendor's kernel that are made of the overload's arguments, in the adapter's language.
+    sources: Mapping[str, str] = field(default_factory=dict)
     #: Of a custom operator: its function settles the output's shape itself, although torch has a structured kernel.
     own_shape: bool = False
     #: The adapter's function takes every call: there is no CPU kernel of that name for the last tier.

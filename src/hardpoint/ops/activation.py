@@ -123,7 +123,7 @@ OPS = (
         "pointwise",
         ("half", "gate"),
         "half of a tensor, gated by the sigmoid of the other half",
-        {"glu": PLAIN},
+        {"glu": Overload(sources={"half": "half_of(self, dim, 0)", "gate": "half_of(self, dim, 1)"})},
         expression={"float": "half * M(sigmoid)(gate)"},
     ),
     Op(
