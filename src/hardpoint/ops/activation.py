@@ -1,7 +1,7 @@
 """Activation functions and their backward."""
 
 from hardpoint.ops import Expression, Op, Overload
-from hardpoint.ops.pointwise import PLAIN, analytic, function, without_shape
+from hardpoint.ops.pointwise import analytic, function, without_shape
 
 
 def activation(
@@ -215,5 +215,3 @@ OPS = (
         inputs=("grad_output", "self_or_result"),
     ),
 )
-
-__all__ = ["OPS", "PLAIN"]
