@@ -69,9 +69,12 @@ def test_one_allocation(clean, elements, pool):
 
 def test_peak_and_reset(clean):
     x = torch.empty(4 * MIB, dtype=torch.uint8, device="sim")
+    # A block that was left over in a segment may be a little larger.
+    held = torch.sim.memory_allocated()
+    assert held - clean >= 4 * MIB
     del x
     assert torch.sim.memory_allocated() == clean
-    assert torch.sim.max_memory_allocated() == clean + 4 * MIB
+    assert torch.sim.max_memory_allocated() == held
     assert torch.sim.max_memory_reserved() >= 4 * MIB
     torch.sim.reset_peak_memory_stats()
     assert torch.sim.max_memory_allocated() == clean
@@ -155,7 +158,8 @@ def test_snapshot(clean):
 def test_memory_fraction():
     total = torch.sim.mem_get_info()[1]
     torch.sim.empty_cache()
-    torch.sim.set_per_process_memory_fraction(64 * MIB / total)
+    # Whatever tests before this one still hold, in either framework.
+    torch.sim.set_per_process_memory_fraction((torch.sim.memory_reserved() + 64 * MIB) / total)
     try:
         with pytest.raises(torch.OutOfMemoryError, match="memory fraction"):
             torch.empty(65 * MIB, dtype=torch.uint8, device="sim")
