@@ -11,14 +11,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-#: Rounds of each side, within this many seconds; and how long the calls of one round take.
-MOST, BUDGET, ROUND = 100, 1.0, 5e-4
+#: Rounds of each side, within this many seconds.
+MOST, BUDGET = 100, 1.0
 #: They go on until each side has had this many quiet rounds, or for this many seconds.
 QUIET, PATIENCE = 5, 2.0
 #: Processor time says nothing of work that is shared among threads, but other processes hardly touch it.
 ALONE = os.environ.get("HARDPOINT_SIM_THREADS") == "1"
 clock = time.process_time if ALONE else time.perf_counter
 TIMES = "processor time of one thread" if ALONE else "wall-clock time"
+#: How long the calls of one round take. Waking threads and waiting for them is to be a small part of wall-clock time.
+ROUND = 5e-4 if ALONE else 5e-3
 #: Before each round. The other side's threads spin until then, and a thread that has slept is given a core at once.
 PAUSE = 2e-3
 #: The share of a round for which its threads may have waited for a core.
