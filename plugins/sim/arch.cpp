@@ -15,7 +15,6 @@ namespace {
 const Arch archs[] = {
 #if defined(__x86_64__)
     {"x86-64", "c-x86-64", "-march=x86-64"},
-    {"x86-64-v2", "c-x86-64-v2", "-march=x86-64-v2"},
     {"x86-64-v3", "c-x86-64-v3", "-march=x86-64-v3"},
     {"x86-64-v4", "c-x86-64-v4", "-march=x86-64-v4"},
 #elif defined(__aarch64__)
@@ -26,7 +25,7 @@ const Arch archs[] = {
 };
 
 #if defined(__x86_64__)
-// Parts of the third level that not every compiler's __builtin_cpu_supports knows by name.
+// Parts of the second level that not every compiler's __builtin_cpu_supports knows by name.
 bool has_movbe_f16c_lzcnt() {
   unsigned eax, ebx, ecx, edx;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_MOVBE) || !(ecx & bit_F16C)) return false;
@@ -38,9 +37,8 @@ bool has_movbe_f16c_lzcnt() {
 size_t num_runnable() {
 #if defined(__x86_64__)
 #define HAS(feature) __builtin_cpu_supports(feature)
-  if (!(HAS("sse3") && HAS("ssse3") && HAS("sse4.1") && HAS("sse4.2") && HAS("popcnt"))) return 1;
-  if (!(HAS("avx") && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2") && has_movbe_f16c_lzcnt())) return 2;
-  if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl"))) return 3;
+  if (!(HAS("avx") && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2") && has_movbe_f16c_lzcnt())) return 1;
+  if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl"))) return 2;
 #undef HAS
 #endif
   return std::size(archs);

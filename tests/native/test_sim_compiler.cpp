@@ -128,7 +128,6 @@ TEST(table) {
 #if defined(__x86_64__)
   const char* const expected = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") ? "c-x86-64-v4"
                                : __builtin_cpu_supports("avx2")                                         ? "c-x86-64-v3"
-                               : __builtin_cpu_supports("sse4.2")                                       ? "c-x86-64-v2"
                                                                                                         : "c-x86-64";
   if (!getenv("HARDPOINT_SIM_ARCH")) CHECK(fingerprint == expected);
 #else
