@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -50,6 +51,21 @@ void reset_counters();
 
 // What the CPU tier cost: {operator: {bytes copied, nanoseconds}}, only what it served.
 std::map<std::string, std::pair<uint64_t, uint64_t>> cpu_costs();
+
+// Counts the time that the CPU tier spends on a call, however it ends.
+class CpuCost {
+ public:
+  explicit CpuCost(Operator& op) : op_(op), start_(std::chrono::steady_clock::now()) {}
+  ~CpuCost() {
+    const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start_;
+    op_.cpu_nanoseconds.fetch_add(static_cast<uint64_t>(spent.count()), std::memory_order_relaxed);
+  }
+  CpuCost(const CpuCost&) = delete;
+
+ private:
+  Operator& op_;
+  const std::chrono::steady_clock::time_point start_;
+};
 
 // Asks the rules again about every operator.
 void refresh_notes();

@@ -10,15 +10,14 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 
-#include <chrono>
 #include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "../python/line.h"
 #include "adapter.h"
 #include "generator.h"
 #include "python_warning.h"
-#include "watch.h"
 
 namespace hp::torch_adapter {
 namespace {
@@ -44,20 +43,6 @@ c10::OperatorHandle on_cpu(const c10::OperatorHandle& handle, const std::string&
   if (found == table.end()) return handle;
   return c10::Dispatcher::singleton().findSchemaOrThrow(found->second, "");
 }
-
-// Counts what is spent on a call, however it ends.
-class Cost {
- public:
-  explicit Cost(Operator& op) : op_(op), start_(std::chrono::steady_clock::now()) {}
-  ~Cost() {
-    const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start_;
-    op_.cpu_nanoseconds.fetch_add(static_cast<uint64_t>(spent.count()), std::memory_order_relaxed);
-  }
-
- private:
-  Operator& op_;
-  const std::chrono::steady_clock::time_point start_;
-};
 
 // Draws for an operator that takes its numbers from the CPU's default generator: seeds it for the call, then puts its
 // state back, so that device randomness neither depends on nor disturbs the CPU's.
@@ -386,7 +371,7 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
                    " has no kernel that takes the call (said once for each operator; hardpoint.counters() counts)");
   }
   OperatorScope scope(op);
-  const Cost cost(op);
+  const CpuCost cost(op);
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, true, stack});
   Call(handle, op, stack).run();
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, false, stack});

@@ -5,67 +5,21 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
-#include <mutex>
+#include "../core/watched.h"
 
 namespace py = pybind11;
 
 namespace hp::torch_adapter {
 namespace {
 
-thread_local const Operator* passing = nullptr;  // the operator whose watched call this thread is in
-thread_local const char* served_by = "";         // the tier that took it
-thread_local bool in_tool = false;
-
-// Listens to the observer point while any watched call is on its way, and no longer: others pay for it.
-class Listening {
- public:
-  Listening() {
-    std::lock_guard<std::mutex> lock(mutex());
-    if (calls++ == 0) id = add_observer(&note, nullptr);
-  }
-  ~Listening() {
-    std::lock_guard<std::mutex> lock(mutex());
-    if (--calls == 0) remove_observer(id);
-  }
-  Listening(const Listening&) = delete;
-
- private:
-  static void note(void*, const CallEvent& event) {
-    if (!event.begin && &event.op == passing) served_by = tier_name(event.tier);
-  }
-  static std::mutex& mutex() {
-    static auto* made = new std::mutex;
-    return *made;
-  }
-  static inline int calls = 0, id = 0;
-};
-
-class Passing {
- public:
-  explicit Passing(const Operator& op) : previous_(passing), previously_by_(served_by) {
-    passing = &op;
-    served_by = "";
-  }
-  ~Passing() {
-    passing = previous_;
-    served_by = previously_by_;
-  }
-  Passing(const Passing&) = delete;
-
- private:
-  const Listening listening_;
-  const Operator* const previous_;
-  const char* const previously_by_;
-};
-
 // What a tool computes is plain: not recorded by autograd, not cast, not seen by tools.
 class InTool {
  public:
-  InTool() : autocast_(c10::autocast_dispatch_keyset) { in_tool = true; }
-  ~InTool() { in_tool = false; }
+  InTool() : autocast_(c10::autocast_dispatch_keyset) {}
   InTool(const InTool&) = delete;
 
  private:
+  const ToolScope scope_;
   py::gil_scoped_acquire gil_;
   at::AutoDispatchBelowAutograd autograd_;
   c10::impl::ExcludeDispatchKeyGuard autocast_;
@@ -117,7 +71,7 @@ class Record {
 
 }  // namespace
 
-bool to_watch(const Operator& op) { return passing != &op && !in_tool && Py_IsInitialized(); }
+bool to_watch(const Operator& op) { return enters_tool(op) && Py_IsInitialized(); }
 
 void watch(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   const Operator& op = operator_of(handle);
@@ -125,24 +79,14 @@ void watch(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   const Record record(op, torch::jit::last(*stack, schema.arguments().size()));
   const char* tier = "";
   try {
-    const Passing guard(op);
+    const WatchedScope scope(op);
     handle.redispatchBoxed(kKeySet, stack);
-    tier = served_by;
+    tier = scope.tier();
   } catch (const std::exception& error) {
     record.fail(error.what());
     throw;
   }
   record.finish(torch::jit::last(*stack, schema.returns().size()), tier);
-}
-
-std::string python_line() {
-  if (!Py_IsInitialized()) return "";
-  py::gil_scoped_acquire gil;
-  try {
-    return py::str(py::module_::import("hardpoint.toolbox.places").attr("note")());
-  } catch (py::error_already_set&) {
-    return "";
-  }
 }
 
 }  // namespace hp::torch_adapter

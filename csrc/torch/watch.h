@@ -8,18 +8,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
-#include <string>
-
 #include "adapter.h"
 
 namespace hp::torch_adapter {
 
-// Of a watched operator: whether this call is to go to `watch`. False on its way back from there, and for what tools
-// themselves call.
+// Of a watched operator: whether this call is to go to `watch`.
 bool to_watch(const Operator& op);
 void watch(const c10::OperatorHandle& handle, torch::jit::Stack* stack);
-
-// Where the Python program is, for an error: " (at train.py:12)", or nothing.
-std::string python_line();
 
 }  // namespace hp::torch_adapter
