@@ -10,6 +10,7 @@
 
 #include "call.h"
 #include "entry.h"
+#include "watch.h"
 
 namespace hp::paddle_adapter {
 
@@ -34,23 +35,23 @@ using Outputs = std::vector<DenseTensor*>;
 std::array<PhiKernel*, kStubs> kernels{};
 int num_kernels = 0;
 
+void serve(Call& call) {
+  const Mapping* mapping = call.kernel.mapping;
+  if (mapping != nullptr && mapping->function(call)) return;
+  cpu_tier(call);
+}
+
 void run(Call& call) {
   StreamScope scope(stream_of(call.context));
   try {
-    const Mapping* mapping = call.kernel.mapping;
-    if (mapping != nullptr && mapping->function(call)) return;
-    cpu_tier(call);
+    const Operator& op = *call.kernel.op;
+    if (op.watched() && to_watch(op)) return watch(call, &serve);
+    serve(call);
   } catch (const OutOfMemory& error) {
     PADDLE_THROW(common::errors::ResourceExhausted("%s: %s", call.kernel.op->name, error.what()));
   } catch (const Error& error) {
     PADDLE_THROW(common::errors::External("%s: %s", call.kernel.op->name, error.what()));
   }
-}
-
-void run_boxed(const PhiKernel& kernel, phi::KernelContext& context) {
-  Call call(kernel, context.GetDeviceContext<phi::DeviceContext>());
-  CallReader::read(call, context);
-  run(call);
 }
 
 bool read_signature(const phi::KernelArgsDef& definition, PhiKernel& kernel) {
@@ -81,10 +82,14 @@ bool read_signature(const phi::KernelArgsDef& definition, PhiKernel& kernel) {
          kernel.outputs.size() <= Call::kMaxOutputs;
 }
 
+std::map<std::pair<std::string, phi::DataType>, int>& known_kernels() {
+  static auto* known = new std::map<std::pair<std::string, phi::DataType>, int>;
+  return *known;
+}
+
 // The record of a kernel for one dtype, made once for all plug-ins; null for one that is not dense.
 int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel& cpu, bool widened) {
-  static auto* known = new std::map<std::pair<std::string, phi::DataType>, int>;
-  const auto [place, added] = known->emplace(std::make_pair(name, dtype), -1);
+  const auto [place, added] = known_kernels().emplace(std::make_pair(name, dtype), -1);
   if (!added) return place->second;
   if (num_kernels == kStubs || cpu.GetKernelRegisteredType() != phi::KernelRegisteredType::FUNCTION) return -1;
   auto kernel = std::make_unique<PhiKernel>();
@@ -102,8 +107,9 @@ int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel
 
 // Whether Paddle should serve these kernels itself: it has them for any device, or does more than a call.
 bool left_to_paddle(const std::string& name, const phi::KernelKeyMap& variants) {
-  // add_n is called with what is not dense as well; the others' outputs lie in one another's memory.
-  static const std::set<std::string> others = {"add_n", "coalesce_tensor", "coalesce_tensor_"};
+  static const std::set<std::string> others = {
+#include "generated/left_to_paddle.inc"
+  };
   if (others.count(name) != 0) return true;
   for (const auto& variant : variants) {
     if (variant.first.backend() == phi::Backend::CUSTOM) return true;
@@ -112,6 +118,17 @@ bool left_to_paddle(const std::string& name, const phi::KernelKeyMap& variants) 
 }
 
 }  // namespace
+
+void run_boxed(const PhiKernel& kernel, phi::KernelContext& context) {
+  Call call(kernel, context.GetDeviceContext<phi::DeviceContext>());
+  CallReader::read(call, context);
+  run(call);
+}
+
+const PhiKernel* find_kernel(const std::string& name, phi::DataType dtype) {
+  const auto found = known_kernels().find(std::make_pair(name, dtype));
+  return found == known_kernels().end() || found->second < 0 ? nullptr : kernels[found->second];
+}
 
 namespace {
 

@@ -9,6 +9,7 @@
 
 #include "../core/copy_views.h"
 #include "parts.h"
+#include "watch.h"
 
 namespace py = pybind11;
 namespace hp::paddle_adapter {
@@ -78,4 +79,5 @@ PYBIND11_MODULE(HARDPOINT_PADDLE_MODULE, m) {
   m.def("add_device", &add_device);
   m.def("register_kernels", &kernels_for);
   m.def("finish_late", &finish_late);
+  add_to_python(m);
 }

@@ -161,23 +161,6 @@ def test_softmax(rng, counted, function, axis):
     served_by_the_device()
 
 
-REDUCED = {
-    "all": {},
-    "first": {"axis": 0},
-    "last": {"axis": -1},
-    "two": {"axis": [0, 2]},
-    "kept": {"axis": [1], "keepdim": True},
-    "all kept": {"keepdim": True},
-}
-
-
-@pytest.mark.parametrize("how", REDUCED)
-@pytest.mark.parametrize("function", [paddle.sum, paddle.mean])
-def test_reductions(rng, counted, function, how):
-    same(lambda x: function(x, **REDUCED[how]), *numbers(rng, (5, 6, 70)), grad=True)
-    served_by_the_device()
-
-
 def test_sums_of_whole_numbers_and_truth_values(rng, counted):
     same(lambda x: paddle.sum(x, 1), rng.integers(-9, 9, (4, 50)).astype("int32"))
     same(lambda x: paddle.sum(x), rng.random((4, 50)) < 0.5)

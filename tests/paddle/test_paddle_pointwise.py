@@ -6,9 +6,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from both import same
-
-import hardpoint
+from both import same, served_by_the_device
 
 #: Each compiles kernels of its own, the first time.
 FLOATS = ["float32", "float16", *(pytest.param(d, marks=pytest.mark.slow) for d in ("float64", "bfloat16"))]
@@ -98,10 +96,6 @@ def numbers(rng, kind, *shape):
     return x.astype("float32")
 
 
-def only_the_device() -> None:
-    assert {name: tiers for name, tiers in hardpoint.counters().items() if "cpu" in tiers} == {}
-
-
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(rng, counted, name, dtype):
@@ -112,7 +106,7 @@ def test_functions(rng, counted, name, dtype):
         bound = 1e-7  # Paddle's kernel multiplies its attributes in single precision
     loose = name in LOOSE or name == "selu" or dtype == "bfloat16"
     same(function, x, dtype=dtype, grad=True, tolerance=bound if loose else None)
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (2, 3, 4, 5)])
@@ -120,7 +114,7 @@ def test_shapes(rng, counted, shape):
     for name in ("relu6", "square", "clip", "leaky_relu", "sqrt"):
         function, kind = FUNCTIONS[name]
         same(function, numbers(rng, kind, *shape), grad=0 not in shape)
-    only_the_device()
+    served_by_the_device()
 
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -2.5, 2.5, 0.5, -0.5], "float32")
@@ -131,21 +125,21 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -2.5, 2.5, 
 )
 def test_special_values(counted, name):
     same(FUNCTIONS[name][0], SPECIAL)
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("name", ["isnan", "isinf", "isfinite", "logical_not", "sign"])
 def test_truth_and_sign(rng, counted, name):
     same(getattr(paddle, name), SPECIAL)
     same(getattr(paddle, name), rng.integers(-3, 3, (4, 5)).astype("int64"))
-    only_the_device()
+    served_by_the_device()
 
 
 def test_rounding_to_decimals(rng, counted):
     for decimals in (0, 2, -1):
         same(lambda x, d=decimals: paddle.round(x, d), (rng.standard_normal((4, 9)) * 30).astype("float32"))
     same(paddle.round, np.arange(-4, 4, 0.5).astype("float32"))
-    only_the_device()
+    served_by_the_device()
 
 
 WHOLE = ["int32", "int64"]
@@ -170,13 +164,13 @@ def test_whole_numbers(rng, counted, name, dtype):
     y[y == 0] = 3
     same(BINARY_WHOLE[name], x, y)
     same(BINARY_WHOLE[name], x, y[0])
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "bool", "uint8"])
 def test_complements(rng, counted, dtype):
     same(paddle.bitwise_not, rng.integers(0, 2 if dtype == "bool" else 100, (3, 9)).astype(dtype))
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("dtype", WHOLE)
@@ -185,7 +179,7 @@ def test_functions_of_whole_numbers(rng, counted, dtype):
     for function in (paddle.abs, paddle.square, paddle.neg, paddle.sign, lambda t: paddle.clip(t, -3, 4)):
         same(function, x)
     same(lambda t: t.pow(2), x)
-    only_the_device()
+    served_by_the_device()
 
 
 BINARY = {
@@ -209,7 +203,7 @@ def test_functions_of_two(rng, counted, name, shapes):
         pytest.skip("Paddle's own takes like shapes only")
     x, y = (numbers(rng, kind, *shape) for shape in SHAPES[shapes])
     same(function, x, y, grad=name != "floor_divide", tolerance=1e-5)
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
@@ -218,7 +212,7 @@ def test_functions_of_two_in_other_dtypes(rng, counted, name, dtype):
     function, kind = BINARY[name]
     x, y = (numbers(rng, kind, 4, 9) for _ in range(2))
     same(function, x, y, dtype=dtype, grad=True, tolerance={"float64": 1e-11, "float16": 5e-3, "bfloat16": 5e-2}[dtype])
-    only_the_device()
+    served_by_the_device()
 
 
 def test_ties(counted):
@@ -229,7 +223,7 @@ def test_ties(counted):
     same(lambda t: paddle.clip(t, 1.0, 3.0), x[:3], grad=True)
     same(F.relu6, np.array([-1.0, 0.0, 6.0, 7.0], "float32"), grad=True)
     same(F.hardswish, np.array([-3.0, 0.0, 3.0], "float32"), grad=True)
-    only_the_device()
+    served_by_the_device()
 
 
 def test_choices(rng, counted):
@@ -239,14 +233,14 @@ def test_choices(rng, counted):
     same(lambda a, b: paddle.where(paddle.to_tensor(c), a, b), x, y, grad=True)
     same(lambda a, b: paddle.where(paddle.to_tensor(c), a, b), x, y[:1], grad=True)
     same(lambda a: paddle.masked_fill(a, paddle.to_tensor(c), 2.5), x, grad=True)
-    only_the_device()
+    served_by_the_device()
 
 
 def test_lerp(rng, counted):
     x, y, w = (numbers(rng, "any", 4, 9) for _ in range(3))
     same(lambda a, b: paddle.lerp(a, b, 0.3), x, y, grad=True)
     same(lambda a, b: paddle.lerp(a, b, paddle.to_tensor(w)), x, y, grad=True)
-    only_the_device()
+    served_by_the_device()
 
 
 def test_in_place(rng):

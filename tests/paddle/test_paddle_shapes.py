@@ -5,19 +5,13 @@ from __future__ import annotations
 import numpy as np
 import paddle
 import pytest
-from both import same
-
-import hardpoint
+from both import same, served_by_the_device
 
 C = paddle._C_ops
 
 
 def numbers(rng, *shape):
     return rng.standard_normal(shape).astype("float32")
-
-
-def only_the_device() -> None:
-    assert {name: tiers for name, tiers in hardpoint.counters().items() if "cpu" in tiers} == {}
 
 
 def product(pair):
@@ -79,7 +73,7 @@ MOVES = {
 def test_moves(rng, counted, name):
     program, *shapes = MOVES[name]
     same(program, *(numbers(rng, *shape) for shape in shapes), grad=True)
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("name", ["concat", "stack", "tile", "transpose", "flip", "slice", "expand"])
@@ -87,7 +81,7 @@ def test_moves(rng, counted, name):
 def test_moves_in_other_dtypes(rng, counted, name, dtype):
     program, *shapes = MOVES[name]
     same(program, *(numbers(rng, *shape) for shape in shapes), dtype=dtype, grad=True)
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("name", ["concat", "split", "stack", "flip", "roll", "assign"])
@@ -99,7 +93,7 @@ def test_moves_of_whole_numbers(rng, counted, name, dtype):
     if dtype == "bool" and name == "roll":
         pytest.skip("Paddle has none")
     same(program, *(rng.integers(0, 2 if dtype == "bool" else 99, shape).astype(dtype) for shape in shapes))
-    only_the_device()
+    served_by_the_device()
 
 
 def index(rng, high, *shape, dtype="int64"):
@@ -123,7 +117,7 @@ def test_reading_by_index(rng, counted, dtype):
     same(lambda a: paddle.index_sample(a, t(few)), x.reshape(6, 20), grad=True)
     along = index(rng, 5, 6, 3, 4, dtype="int64")
     same(lambda a: paddle.take_along_axis(a, t(along), 1, broadcast=False), x, grad=True)
-    only_the_device()
+    served_by_the_device()
 
 
 def test_writing_by_index(rng, counted):
@@ -143,7 +137,7 @@ def test_writing_by_index(rng, counted):
     same(lambda a, u: paddle.index_put(a, (t(apart), t(apart[::-1] % 5)), u), x, numbers(rng, 4), grad=True)
     same(lambda a, u: paddle.index_put(a, (t(rows), t(pairs[:, 1])), u, accumulate=True), x, numbers(rng, 9), grad=True)
     same(lambda a, u: paddle.index_put(a, (t(apart),), u), x, numbers(rng, 5), grad=True)
-    only_the_device()
+    served_by_the_device()
 
 
 def assigned(key, value):
@@ -162,7 +156,7 @@ def test_assignment(rng, counted):
     row = numbers(rng, 6)
     for key in (0, slice(1, 3), (slice(None, None, 2),)):
         same(lambda a, v, k=key: assigned(k, v)(a), x, row, grad=True)
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("steps", [1, 2, -1])
@@ -172,7 +166,7 @@ def test_assignment_by_the_kernel(rng, counted, steps):
     same(lambda a: C.set_value(a, starts, ends, [steps], [0], [], [], [1], [3.5]), x)
     same(lambda a, v: C.set_value_with_tensor(a, v, starts, ends, [steps], [0], [], []), x, numbers(rng, 6), grad=True)
     same(lambda a, v: C.set_value_with_tensor(a, v, [2], [3], [1], [0], [0], []), x, numbers(rng, 6), grad=True)
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
@@ -183,7 +177,7 @@ def test_selecting(rng, counted, dtype):
     same(paddle.masked_select, x, mask)
     same(lambda a: a[t(mask)], x)
     same(lambda a: paddle.masked_select(a, t(np.zeros_like(mask))), x)
-    only_the_device()
+    served_by_the_device()
 
 
 def test_gradients_of_selecting(rng, counted):
@@ -196,7 +190,7 @@ def test_gradients_of_selecting(rng, counted):
     value = paddle.to_tensor(np.float32(0.5), stop_gradient=False)
     C.masked_fill(t(x), t(mask), value).sum().backward()
     assert float(value.grad) == mask.sum()
-    only_the_device()
+    served_by_the_device()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int32"])
@@ -204,7 +198,7 @@ def test_unique(rng, counted, dtype):
     x = rng.integers(0, 9, (5, 8)).astype(dtype)
     same(paddle.unique, x)
     same(lambda a: paddle.unique(a, return_inverse=True, return_counts=True), x)
-    only_the_device()
+    served_by_the_device()
 
 
 MADE = {
@@ -225,7 +219,7 @@ MADE = {
 @pytest.mark.parametrize("name", MADE)
 def test_making(counted, name, dtype):
     same(lambda: MADE[name](dtype))
-    only_the_device()
+    served_by_the_device()
 
 
 def test_making_more(counted):
@@ -235,12 +229,12 @@ def test_making_more(counted):
     same(lambda: paddle.arange(0.0, 1.0, 0.1))
     same(lambda: paddle.tril_indices(4, 5, -1))
     same(lambda: paddle.triu_indices(5, 4, 1))
-    only_the_device()
+    served_by_the_device()
 
 
 def test_repeats(rng, counted):
     same(lambda a: paddle.repeat_interleave(a, 3, 1), numbers(rng, 2, 3, 4))
-    only_the_device()
+    served_by_the_device()
 
 
 def test_nothing_in_it(rng):

@@ -1,9 +1,6 @@
-"""Rules and dump on Paddle's calls."""
+"""Rules for fallback on Paddle's calls; the other tools: tests/toolbox/test_paddle_calls.py."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import numpy as np
 import paddle
@@ -23,12 +20,3 @@ def test_rules_choose_the_tier(counted):
             "phi::multiply": {tier: 1},
         }
         np.testing.assert_allclose(made.numpy(), right, rtol=1e-4, atol=1e-5)
-
-
-def test_dump_names_operators_and_tiers(tmp_path: Path):
-    x = paddle.randn([4, 4])
-    with hardpoint.dump(1, ops="matmul,multiply", file=tmp_path / "calls"), hardpoint.fallback("multiply"):
-        x.matmul(x) * x
-    records = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
-    assert [(r["operator"], r["tier"]) for r in records] == [("phi::matmul", "vendor"), ("phi::multiply", "cpu")]
-    assert "test_paddle_tools.py:" in records[0]["place"]

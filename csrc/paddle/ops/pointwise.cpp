@@ -100,31 +100,6 @@ bool two_grads(Call& call, PointwiseStep& of_x, PointwiseStep& of_y) {
   return decomposed(call);
 }
 
-bool maximum_grad(Call& call) {
-  static PointwiseStep of_x("maximum_backward_self"), of_y("maximum_backward_other");
-  return two_grads(call, of_x, of_y);
-}
-bool minimum_grad(Call& call) {
-  static PointwiseStep of_x("minimum_backward_self"), of_y("minimum_backward_other");
-  return two_grads(call, of_x, of_y);
-}
-bool fmax_grad(Call& call) {
-  static PointwiseStep of_x("fmax_backward_self"), of_y("fmax_backward_other");
-  return two_grads(call, of_x, of_y);
-}
-bool fmin_grad(Call& call) {
-  static PointwiseStep of_x("fmin_backward_self"), of_y("fmin_backward_other");
-  return two_grads(call, of_x, of_y);
-}
-bool elementwise_pow_grad(Call& call) {
-  static PointwiseStep of_x("pow_backward_self"), of_y("pow_backward_other");
-  return two_grads(call, of_x, of_y);
-}
-bool atan2_grad(Call& call) {
-  static PointwiseStep of_x("atan2_backward_self"), of_y("atan2_backward_other");
-  return two_grads(call, of_x, of_y);
-}
-
 bool remainder_grad(Call& call) {
   static PointwiseStep of_y("remainder_backward_other");
   if (!takes_all(call, 2)) return false;

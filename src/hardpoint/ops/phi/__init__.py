@@ -2,7 +2,7 @@
 
 Each has ``KERNELS``: standard operator -> kernel of Paddle -> how it maps. Of a custom operator nothing more is said
 here: a function of the kernel's name in ``csrc/paddle/ops/<family>.cpp`` settles it. It may have ``COMPOSED``: kernels
-that such a function puts together of several standard operators.
+that such a function puts together of several standard operators; and ``PAIRS``: gradients of functions of two tensors.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from hardpoint.ops import FAMILIES, Op, family_ops
 
@@ -33,6 +34,10 @@ PLAIN = Phi()
 
 Kernels = Mapping[str, Mapping[str, Phi]]
 
+#: Kernels that Paddle serves itself: the first is called with what is not dense as well, the outputs of the others lie
+#: in one another's memory.
+LEFT_TO_PADDLE = ("add_n", "coalesce_tensor", "coalesce_tensor_")
+
 
 def same(*names: str) -> dict[str, dict[str, Phi]]:
     """Operators that Paddle has under the same name."""
@@ -48,11 +53,20 @@ def family_kernels(family: str) -> list[tuple[Op, str, Phi]]:
     return [(ops[name], kernel, phi) for name, kernels in table.items() for kernel, phi in kernels.items()]
 
 
-def composed(family: str) -> tuple[str, ...]:
-    """The kernels of a file that are put together of several operators."""
+def _optional(family: str, name: str) -> Any:
     if find_spec(f"hardpoint.ops.phi.{family}") is None:
         return ()
-    return tuple(getattr(import_module(f"hardpoint.ops.phi.{family}"), "COMPOSED", ()))
+    return getattr(import_module(f"hardpoint.ops.phi.{family}"), name, ())
+
+
+def composed(family: str) -> tuple[str, ...]:
+    """The kernels of a file that are put together of several operators."""
+    return tuple(_optional(family, "COMPOSED"))
+
+
+def pairs(family: str) -> dict[str, tuple[str, str]]:
+    """The gradients of a file that two pointwise operators make."""
+    return dict(_optional(family, "PAIRS"))
 
 
 def all_kernels() -> list[tuple[Op, str, Phi]]:

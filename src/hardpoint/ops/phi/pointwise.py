@@ -38,9 +38,18 @@ KERNELS: Kernels = {
     **same("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift"),
 }
 
-#: Gradients, summed over what was broadcast.
+#: Gradients of functions of two tensors -> the operators of each, which take the gradient, x and y.
+PAIRS = {
+    "maximum_grad": ("maximum_backward_self", "maximum_backward_other"),
+    "minimum_grad": ("minimum_backward_self", "minimum_backward_other"),
+    "fmax_grad": ("fmax_backward_self", "fmax_backward_other"),
+    "fmin_grad": ("fmin_backward_self", "fmin_backward_other"),
+    "elementwise_pow_grad": ("pow_backward_self", "pow_backward_other"),
+    "atan2_grad": ("atan2_backward_self", "atan2_backward_other"),
+}
+
+#: Other gradients, summed over what was broadcast.
 COMPOSED = (
     *("add_grad", "subtract_grad", "multiply_grad", "divide_grad", "where_grad", "lerp_grad"),
-    *("maximum_grad", "minimum_grad", "fmax_grad", "fmin_grad", "elementwise_pow_grad", "atan2_grad"),
     *("floor_grad", "ceil_grad", "round_grad", "trunc_grad", "remainder_grad"),
 )
