@@ -209,16 +209,26 @@ def replay(
     script: Annotated[Path | None, typer.Option(help="Write a program for a bug report, and run nothing.")] = None,
 ) -> None:
     """Run a saved call again: compare it with the CPU, and time it."""
-    import hardpoint.torch
-    from hardpoint.toolbox import comparing, replaying
+    from types import ModuleType
 
-    target = device or hardpoint.torch.mount()
+    from hardpoint.toolbox import comparing, phi_replaying
+
+    tool: ModuleType = phi_replaying
     try:
+        if phi_replaying.is_call(file):
+            import hardpoint.paddle
+
+            target = device or hardpoint.paddle.mount()
+        else:
+            import hardpoint.torch
+            from hardpoint.toolbox import replaying as tool
+
+            target = device or hardpoint.torch.mount()
         if script is not None:
-            script.write_text(replaying.script(file, target))
+            script.write_text(tool.script(file, target))
             console.print(f"[green]written[/] {script}", highlight=False)
             return
-        reports, spent, native = replaying.replay(file, target)
+        reports, spent, native = tool.replay(file, target)
     except (ValueError, OSError) as error:
         console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None

@@ -84,3 +84,14 @@ def backward_wrong() -> Override:
         view(out).copy_(torch.where(view(self).cpu() > threshold, -view(grad).cpu(), 0.0))
 
     return threshold_backward
+
+
+def strides_wrong() -> Override:
+    """``mul`` adds one where its first input is not contiguous, as one that is broadcast."""
+
+    @hardpoint.kernel("mul", strided=True)
+    def mul(out: Any, x: Any, y: Any) -> None:
+        a, b = view(x), view(y)
+        view(out).copy_(a.cpu() * b.cpu() + (0 if a.is_contiguous() else 1))
+
+    return mul

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
-from torch.testing._comparison import default_tolerances
 from torch.utils._pytree import tree_flatten
 
-#: How many times the CPU's own error, measured against a wider dtype, a device's error may be.
-ERROR_FACTOR = 4.0
-#: In 16 bits, intermediate results of an operator that is made of several are rounded, too: by so many units in the
-#: last place of the largest element. (The CPU fuses some of these in float32, so that its own error does not show it.)
-LOW_PRECISION_UNITS = 2.0
-#: Elements that a two-sample Kolmogorov-Smirnov test needs to say anything.
-MIN_DRAWN = 200
-#: Its critical value: passed by equal distributions in all but one of 10,000 tests.
-KS_CRITICAL = 2.23
+from hardpoint.check import closeness
 
 Reference = Callable[[], Any]
 
@@ -54,44 +46,18 @@ def metadata(actual: Any, expected: Any, device: str, strides: bool = False) -> 
     return ""
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
+def plain(tensor: torch.Tensor) -> torch.Tensor:
     """On the CPU, without lazy conjugation or negation, in a dtype that the CPU can compare."""
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     return tensor.to(torch.complex64) if tensor.dtype is torch.complex32 else tensor
 
 
-def _close(actual: torch.Tensor, expected: torch.Tensor, tolerance: tuple[float, float] | None) -> bool:
-    if torch.equal(actual, expected):
-        return True
-    if not (expected.is_floating_point() or expected.is_complex()):
-        return False
-    rtol, atol = tolerance or default_tolerances(expected.dtype)
-    return bool(torch.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True).all())
-
-
-def _as_accurate(actual: torch.Tensor, native: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether the device is as near to a wider reference as the CPU is, up to a small factor."""
-    if not (native.is_floating_point() or native.is_complex()) or exact.shape != actual.shape:
-        return False
-    rounded = exact.to(actual.dtype)  # what overflows this dtype is infinite in it
-    if _close(actual, rounded, None):
-        return True
-    wide = exact.dtype
-    finite = torch.isfinite(rounded) & torch.isfinite(native)
-    if not torch.isclose(actual[~finite], rounded[~finite], equal_nan=True).all():
-        return False
-    if not torch.isfinite(actual[finite]).all():
-        return False
-    ours = (actual.to(wide) - exact)[finite].abs()
-    theirs = (native.to(wide) - exact)[finite].abs()
-    size = rounded.to(wide)[finite].abs()
-    rtol, atol = default_tolerances(actual.dtype)
-    if not ours.numel():
-        return True
-    allowed = ERROR_FACTOR * theirs.max()
-    if actual.dtype in (torch.bfloat16, torch.float16):
-        allowed = allowed + LOW_PRECISION_UNITS * torch.finfo(actual.dtype).eps * size.max()
-    return bool((ours <= atol + rtol * size + allowed).all())
+def values_of(tensor: torch.Tensor) -> closeness.Values:
+    """Elements, for :mod:`hardpoint.check.closeness`."""
+    host = plain(tensor)
+    # numpy lacks bfloat16, and compares float16 in itself.
+    single = host.float() if host.dtype in (torch.bfloat16, torch.float16) else host
+    return closeness.Values(single.numpy(), str(tensor.dtype).removeprefix("torch."))
 
 
 def _message(actual: torch.Tensor, expected: torch.Tensor, tolerance: tuple[float, float] | None) -> str:
@@ -124,8 +90,8 @@ def values(
             if not _same_number(a, e):
                 return f"expected {e!r}, got {a!r}"
             continue
-        a, e = _plain(a), _plain(e)
-        if _close(a, e, tolerance):
+        ours, native = values_of(a), values_of(e)
+        if closeness.close(ours, native, tolerance):
             continue
         if reference is not None and exact is None:
             try:
@@ -133,15 +99,15 @@ def values(
             except Exception:
                 exact = []
         wide = exact[position] if exact and len(exact) == len(right) else None
-        if isinstance(wide, torch.Tensor) and _as_accurate(a, e, _plain(wide)):
+        if isinstance(wide, torch.Tensor) and closeness.as_accurate(ours, native, values_of(wide).array):
             continue
-        return _message(a, e, tolerance)
+        return _message(plain(a), plain(e), tolerance)
     return ""
 
 
 def among_equals(gradient: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     """A gradient with its elements in order where those of its input are equal: the same whichever was selected."""
-    gradient, source = _plain(gradient), _plain(source)
+    gradient, source = plain(gradient), plain(source)
     if gradient.shape != source.shape or gradient.is_complex():
         return gradient
     flat = gradient.flatten()
@@ -160,28 +126,10 @@ def _same_number(actual: Any, expected: Any) -> bool:
     return bool(actual == expected)
 
 
-def _numbers(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.detach().cpu()
-    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).double().flatten()
-
-
 def distribution(drawn: list[Any], expected: list[Any]) -> str:
-    """What is wrong with random values, by a two-sample Kolmogorov-Smirnov test; empty if nothing is, or too few."""
+    """What is wrong with random values; empty if nothing is, or there are too few to say."""
     ours, right = (
-        torch.cat([_numbers(t) for r in rs for t in leaves(r) if isinstance(t, torch.Tensor)])
+        np.concatenate([values_of(t).array.ravel() for r in rs for t in leaves(r) if isinstance(t, torch.Tensor)])
         for rs in (drawn, expected)
     )
-    if min(ours.numel(), right.numel()) < MIN_DRAWN:
-        return ""
-    if not torch.isfinite(ours).all() and torch.isfinite(right).all():
-        return "random values are not finite"
-    points = torch.cat([ours, right]).unique()
-    share = [torch.searchsorted(s.sort().values, points, right=True).double() / s.numel() for s in (ours, right)]
-    distance = float((share[0] - share[1]).abs().max())
-    limit = KS_CRITICAL * ((ours.numel() + right.numel()) / (ours.numel() * right.numel())) ** 0.5
-    if distance <= limit:
-        return ""
-    return (
-        f"random values are distributed differently: Kolmogorov-Smirnov distance {distance:.3f}, limit {limit:.3f} "
-        f"(mean {float(ours.mean()):.4g}, expected {float(right.mean()):.4g})"
-    )
+    return closeness.distribution(ours, right)

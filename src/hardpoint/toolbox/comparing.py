@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from hardpoint.toolbox import options, watching
+from hardpoint.toolbox import options, steps_of_optimizers, verdicts, watching, wording
 
 #: all: every call is reported; mismatches: only what is wrong; stop: the first wrong call raises.
 MODES = ("all", "mismatches", "stop")
@@ -27,7 +27,14 @@ class Mismatch(RuntimeError):
 
 
 class Compare(watching.Tool):
-    """Compares calls until :meth:`stop` or the end of a ``with`` block; ``counts`` says how it went."""
+    """Compare each operator with the CPU, from the next one on until :meth:`stop` or the end of a ``with`` block.
+
+    ``mode``: ``all`` reports every call, ``mismatches`` what is wrong, ``stop`` raises :class:`Mismatch` at once.
+    ``ops``: only these, as in rules for fallback. ``steps``: ``"2:4"``, counted by optimizers' steps.
+    ``reference="float64"``: judge against a wider computation. ``tolerances``: ``{"mm": (rtol, atol)}``. Reports go to
+    the terminal, or as JSON lines to ``file``; wrong calls are saved in the folder ``save``, for ``hardpoint replay``.
+    ``counts`` says how it went.
+    """
 
     def __init__(
         self,
@@ -55,9 +62,10 @@ class Compare(watching.Tool):
         self.counts: Counter[str] = Counter()
         #: Wrong calls, by operator.
         self.wrong: Counter[str] = Counter()
+        self._mismatch: Mismatch | None = None  # that ended the program's call
         self._step = 1
         self._lock = threading.Lock()
-        self._hook: Any = None
+        self._steps = steps_of_optimizers.Steps(self.step)
         self._file: IO[str] | None = None
         try:
             if self.save is not None:
@@ -74,16 +82,8 @@ class Compare(watching.Tool):
 
     def begin(self, call: watching.Call) -> Any:
         """Copy the inputs, before the call can change them."""
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
-        from hardpoint.toolbox.trials import Trial
-
-        with self._lock:
-            if self._hook is None:
-                self._hook = register_optimizer_step_post_hook(lambda *_: self.step())
-        if not self.first <= self._step <= self.last:
-            return None
-        return Trial.begin(call, self.max_bytes)
+        self._steps.follow()
+        return call.trial(self.max_bytes) if self.first <= self._step <= self.last else None
 
     def end(self, call: watching.Call, state: Any) -> None:
         """Run the same call on the CPU, and compare."""
@@ -101,7 +101,8 @@ class Compare(watching.Tool):
         if report["verdict"] == "wrong" or self.mode == "all":
             self._write(report)
         if report["verdict"] == "wrong" and self.mode == "stop":
-            raise Mismatch(text(report))
+            self._mismatch = Mismatch(text(report))
+            raise self._mismatch
 
     def _write(self, report: dict[str, Any]) -> None:
         with self._lock:
@@ -113,9 +114,7 @@ class Compare(watching.Tool):
     def stop(self) -> None:
         """End it."""
         super().stop()
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
+        self._steps.stop()
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -137,6 +136,8 @@ class Compare(watching.Tool):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        if self._mismatch is not None and error is not None and not isinstance(error, Mismatch):
+            raise self._mismatch from error  # on its way through Paddle it became an error of Paddle's
 
 
 def _window(steps: str) -> tuple[float, float]:
@@ -150,49 +151,19 @@ def _window(steps: str) -> tuple[float, float]:
 
 def text(report: dict[str, Any]) -> str:
     """A report for people."""
-    from hardpoint.toolbox import describing, verdicts
-
     place = f", {report['place']}" if report["place"] else ""
     lines = [f"compare {report['operator']} ({report['tier']}{place}): {report['verdict']}"]
     if "reason" in report:
         lines[0] += f": {report['reason']}"
     for each in report.get("tensors", ()):
-        lines.append(f"  {each['name']}: {describing.words(each)}")
+        lines.append(f"  {each['name']}: {wording.words(each)}")
         lines.append(f"    {verdicts.words(each['wrong'])}")
     if "saved" in report:
         lines.append(f"  run it again: hardpoint replay {report['saved']}")
     return "\n".join(lines)
 
 
-def compare(
-    mode: str = "mismatches",
-    *,
-    ops: str = "",
-    steps: str = "",
-    reference: str = "",
-    tolerances: Mapping[str, Tolerance] | None = None,
-    max_bytes: int = MAX_BYTES,
-    file: str | Path | None = None,
-    save: str | Path | None = None,
-) -> Compare:
-    """Compare each operator with the CPU, from the next one on.
-
-    ``mode``: ``all`` reports every call, ``mismatches`` what is wrong, ``stop`` raises :class:`Mismatch` at once.
-    ``ops``: only these, as in rules for fallback. ``steps``: ``"2:4"``, counted by optimizers' steps.
-    ``reference="float64"``: judge against a wider computation. ``tolerances``: ``{"mm": (rtol, atol)}``. Reports go to
-    the terminal, or as JSON lines to ``file``; wrong calls are saved in the folder ``save``, for ``hardpoint replay``.
-    """
-    return Compare(
-        mode,
-        ops=ops,
-        steps=steps,
-        reference=reference,
-        tolerances=tolerances,
-        max_bytes=max_bytes,
-        file=file,
-        save=save,
-    )
-
+compare = Compare
 
 _environment: Compare | None = None
 

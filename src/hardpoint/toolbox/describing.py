@@ -1,4 +1,4 @@
-"""Calls and their tensors in words and in JSON."""
+"""Calls of torch and their tensors, for JSON."""
 
 from __future__ import annotations
 
@@ -76,17 +76,3 @@ def numbers(value: torch.Tensor) -> Any:
     """Elements as nested lists; complex ones in words."""
     host = value.detach().cpu().resolve_conj().resolve_neg()
     return str(host.tolist()) if host.is_complex() else host.tolist()
-
-
-def words(described: Any) -> str:
-    """What :func:`value` gave, in one line."""
-    if isinstance(described, dict):
-        text = (
-            f"numel:{described['numel']}, sizes:{described['sizes']}, strides:{described['strides']}, "
-            f"view:{int(described['view'])}, dtype:{described['dtype']}, device:{described['device']}, "
-            f"data_ptr:{described['data_ptr']}"
-        )
-        return f"{text}, values:{described['values']}" if "values" in described else text
-    if isinstance(described, list):
-        return "[" + "; ".join(words(item) for item in described) + "]"
-    return str(described)

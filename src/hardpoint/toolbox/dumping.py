@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from hardpoint.toolbox import options, places, watching
+from hardpoint.toolbox import options, watching, wording
 
 #: 1: operator and tier; 2: arguments and results as well; 3: with values.
 LEVELS = (0, 1, 2, 3)
@@ -35,15 +35,7 @@ class Dump(watching.Tool):
 
     def begin(self, call: watching.Call) -> Any:
         """Arguments as they are before the call."""
-        from hardpoint.toolbox import describing
-
-        if self.level < 2:
-            return None
-        names = describing.argument_names(call.name)
-        return {
-            name: describing.value(argument, self.level > 2)
-            for name, argument in zip(names, call.arguments, strict=True)
-        }
+        return call.describe(self.level > 2) if self.level > 1 else None
 
     def end(self, call: watching.Call, state: Any) -> None:
         """Write the call."""
@@ -53,22 +45,14 @@ class Dump(watching.Tool):
         """Write the call, and what it raised."""
         self._write(call, state, message.splitlines()[0] if message else "raised")
 
-    def seen(self, name: str, tier: str) -> None:
-        """Write what is known of a call of Paddle's."""
-        self._print({"operator": name, "tier": tier, "depth": 0, "place": places.line()})
-
     def _write(self, call: watching.Call, arguments: dict[str, Any] | None, error: str | None) -> None:
-        from hardpoint.toolbox import describing
-
         record: dict[str, Any] = {"call": call.number, "operator": call.name, "tier": call.tier, "depth": call.depth}
         record["place"] = str(call.place)
         if call.tier in ("vendor", "portable"):
-            record["kernel"] = describing.kernel(call.name)
+            record["kernel"] = call.kernel()
         if arguments is not None:
             record["arguments"] = arguments
-            names = describing.result_names(call.name)
-            results = zip(names, call.results, strict=False)
-            record["results"] = {name: describing.value(r, self.level > 2) for name, r in results}
+            record["results"] = call.describe_results(self.level > 2)
         if error is not None:
             record["error"] = error
         self._print(record)
@@ -97,8 +81,6 @@ class Dump(watching.Tool):
 
 
 def _text(record: dict[str, Any]) -> str:
-    from hardpoint.toolbox import describing
-
     indent = "  " * record["depth"]
     place = f"  ({record['place']})" if record["place"] else ""
     kernel = f" kernel {record['kernel']}" if record.get("kernel") else ""
@@ -106,7 +88,7 @@ def _text(record: dict[str, Any]) -> str:
     for group in ("arguments", "results"):
         for name, described in record.get(group, {}).items():
             arrow = "->" if group == "results" else "  "
-            lines.append(f"[hardpoint] {indent}  {arrow} {name}: {describing.words(described)}")
+            lines.append(f"[hardpoint] {indent}  {arrow} {name}: {wording.words(described)}")
     if "error" in record:
         lines.append(f"[hardpoint] {indent}  raised: {record['error']}")
     return "\n".join(lines)

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from hardpoint.toolbox import comparing, describing, references, snapshots
+from hardpoint.toolbox import describing, references, snapshots
+from hardpoint.toolbox.collecting import Collect
 
 FORMAT = "hardpoint call"
 VERSION = 1
@@ -90,24 +91,12 @@ def call(name: str, arguments: list[Any]) -> Any:
     return function(*positional, **named)
 
 
-class _Collect(comparing.Compare):
-    """Keeps reports in place of writing them."""
-
-    def __init__(self) -> None:
-        self.reports: list[dict[str, Any]] = []
-        super().__init__("all")
-
-    def _write(self, report: dict[str, Any]) -> None:
-        self.reports.append(report)
-
-
 def replay(path: Path, device: str) -> tuple[list[dict[str, Any]], float, float]:
     """Run a saved call again: reports of the comparison, then microseconds on the device and on the CPU."""
     content = load(path)
     name = content["operator"]
     with torch.no_grad():
-        collected = _Collect()
-        with collected:
+        with Collect() as collected:
             call(name, on_device(content, device))
         arguments = on_device(content, device)
         module = getattr(torch, torch.device(device).type)

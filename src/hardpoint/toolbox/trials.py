@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
 from hardpoint import ops
 from hardpoint.check import compare as rules
+from hardpoint.check.compare import values_of
 from hardpoint.ops.torch_overloads import CHOICES, HIDDEN_WRITES, NOT_UNIQUE, PRIVATE_RESULTS
 from hardpoint.toolbox import describing, references, snapshots, verdicts
 from hardpoint.toolbox.rules import matches
@@ -104,7 +106,7 @@ class Trial:
                     continue
                 tensor_wrong = self._judge(actual, expected, tolerances, wider, wide, position, False)
             else:
-                tensor_wrong = verdicts.judge(actual, expected, exact=True)
+                tensor_wrong = verdicts.judge(values_of(actual), values_of(expected), exact=True)
                 if tensor_wrong:
                     tensor_wrong["problem"] = "an input was written"
             reports.append({"name": name, **describing.tensor(actual), "wrong": tensor_wrong})
@@ -141,7 +143,7 @@ class Trial:
             return {}
         if wide and (reference := wider.get(position, result)) is not None and reference.shape == expected.shape:
             expected = reference.to(expected.dtype)
-        wrong = verdicts.judge(actual, expected, tolerance, lambda: wider.get(position, result))
+        wrong = verdicts.judge(values_of(actual), values_of(expected), tolerance, lambda: wider.array(position, result))
         if wrong and bare in CHOICES and self._same_choice(actual, expected):
             return {}
         return wrong
@@ -154,9 +156,9 @@ class Trial:
         source, dim = given["self"], given.get("dim")
         if dim is None:
             source, dim = source.flatten(), 0
-            ours, right = (verdicts.plain(t).flatten() for t in (actual, expected))
+            ours, right = (rules.plain(t).flatten() for t in (actual, expected))
         else:
-            ours, right = verdicts.plain(actual), verdicts.plain(expected)
+            ours, right = rules.plain(actual), rules.plain(expected)
             if ours.dim() < source.dim():
                 ours, right = ours.unsqueeze(dim), right.unsqueeze(dim)
         if source.dim() == 0 or int(ours.min()) < 0 or int(ours.max()) >= source.shape[dim]:
@@ -190,6 +192,11 @@ class _Wider:
         self._name = name
         self._inputs = inputs
         self._known: tuple[list[torch.Tensor], list[torch.Tensor]] | None = None
+
+    def array(self, position: int, result: bool) -> NDArray[Any] | None:
+        """Its elements."""
+        found = self.get(position, result)
+        return None if found is None else values_of(found).array
 
     def get(self, position: int, result: bool) -> torch.Tensor | None:
         """The tensor at a position among the results, or among the arguments."""

@@ -1,16 +1,17 @@
 """Calls that tools see: the adapter tells this module about each call of a watched operator, before and after.
 
-``begin``, ``end`` and ``fail`` are called by csrc/torch/watch.cpp, on the thread of the call, where autograd and
-autocast are off and operators are not watched.
+``begin``, ``end`` and ``fail`` are called by watch.cpp of csrc/torch and csrc/paddle, on the thread of the call, where
+autograd and autocast are off and operators are not watched.
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
-from collections.abc import Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 from hardpoint._runtime import core
 from hardpoint.toolbox import places
@@ -19,18 +20,44 @@ from hardpoint.toolbox.rules import matches
 _numbers = itertools.count(1)
 
 
-class Call:
-    """One call of an operator."""
+class Trial(Protocol):
+    """A call that is compared with the CPU: its inputs are saved when it is made."""
 
-    def __init__(self, name: str, arguments: list[Any], depth: int) -> None:
+    def finish(self, tolerances: Mapping[str, tuple[float, float]], wide: bool) -> dict[str, Any]:
+        """Run the reference, and compare everything. Once, after the call."""
+
+    def save(self, path: Path, report: dict[str, Any]) -> Path:
+        """Write the call with its inputs to a file, for ``hardpoint replay``."""
+
+
+class Call(ABC):
+    """One call of an operator, of either framework."""
+
+    def __init__(self, name: str, arguments: list[Any], place: places.Place) -> None:
         self.number = next(_numbers)
         self.name = name
         self.arguments = arguments  # in the order of the schema, defaults included
         self.results: list[Any] = []
-        self.depth = depth  # calls that it is part of
+        self.depth = len(_thread.calls)  # calls that it is part of
         self.tier = "adapter"  # what served it; memory and copies are the adapter's own
-        self.place = places.current()
+        self.place = place
         self.states: list[tuple[Tool, Any]] = []
+
+    @abstractmethod
+    def describe(self, values: bool) -> dict[str, Any]:
+        """Arguments by their names, for JSON; tensors with their elements where ``values``."""
+
+    @abstractmethod
+    def describe_results(self, values: bool) -> dict[str, Any]:
+        """The same for results."""
+
+    @abstractmethod
+    def kernel(self) -> str:
+        """The standard operator whose kernel serves it; empty if none does."""
+
+    @abstractmethod
+    def trial(self, max_bytes: int) -> Trial:
+        """Save the inputs for a comparison, unless they take more than ``max_bytes``."""
 
 
 class Tool:
@@ -56,9 +83,6 @@ class Tool:
     def fail(self, call: Call, state: Any, message: str) -> None:
         """After a call that raised."""
 
-    def seen(self, name: str, tier: str) -> None:
-        """After a call of a framework that tells no arguments: Paddle."""
-
     def start(self) -> None:
         """From the next operator on."""
         _switch(self, True)
@@ -70,7 +94,6 @@ class Tool:
 
 _lock = threading.Lock()
 _tools: tuple[Tool, ...] = ()
-_observer: int | None = None
 
 
 class _Thread(threading.local):
@@ -84,7 +107,7 @@ _thread = _Thread()
 
 
 def _switch(tool: Tool, on: bool) -> None:
-    global _tools, _observer
+    global _tools
     with _lock:
         tools = tuple(t for t in _tools if t is not tool) + ((tool,) if on else ())
         core.set_watched(sorted({pattern for t in tools for pattern in t.patterns}))
@@ -93,25 +116,25 @@ def _switch(tool: Tool, on: bool) -> None:
             places.modules.start()
         else:
             places.modules.stop()
-        if tools and _observer is None and "paddle" in sys.modules:
-            _observer = core.add_observer(_served)
-        elif not tools and _observer is not None:
-            core.remove_observer(_observer)
-            _observer = None
-
-
-def _served(name: str, tier: str, begin: bool) -> None:
-    if not begin and name.startswith("phi::"):
-        for tool in _tools:
-            if tool.wants(name):
-                tool.seen(name, tier)
 
 
 def begin(name: str, arguments: list[Any]) -> Call:
-    """A call starts."""
+    """A call of torch's starts."""
+    from hardpoint.toolbox.torch_calls import TorchCall
+
     places.modules.start()  # where tools were on before torch was there
-    call = Call(name, arguments, len(_thread.calls))
-    call.states = [(tool, tool.begin(call)) for tool in _tools if tool.wants(name)]
+    return _enter(TorchCall(name, arguments, places.current()))
+
+
+def begin_phi(shown: Any) -> Call:
+    """A call of Paddle's starts; ``shown`` is valid until it ends."""
+    from hardpoint.toolbox.phi_calls import PhiCall
+
+    return _enter(PhiCall(shown))
+
+
+def _enter(call: Call) -> Call:
+    call.states = [(tool, tool.begin(call)) for tool in _tools if tool.wants(call.name)]
     _thread.calls.append(call)
     return call
 
