@@ -17,13 +17,7 @@ PortableKernel build(Device& device, const std::string& name, const std::string&
   try {
     const Specialised made = specialiser()(device, name, description);
     if (made.binary.empty()) return {};
-    HpProgram program = nullptr;
-    check(compiler.load(device.index, made.binary.data(), made.binary.size(), &program),
-          device.name() + ": loading code");
-    PortableKernel kernel{nullptr, made.elements_per_group};
-    check(compiler.find(device.index, program, made.kernel.c_str(), &kernel.function),
-          device.name() + ": finding code");
-    return kernel;
+    return {load_function(device, made.binary, made.kernel), made.elements_per_group};
   } catch (const Error& error) {
     // No compiler on this machine is an ordinary state, told once.
     static std::atomic<bool> said{false};
@@ -62,6 +56,15 @@ std::string compile_portable(Device& device, const std::string& source, const st
   std::string copy(static_cast<const char*>(binary), bytes);
   compiler.release_binary(binary);
   return copy;
+}
+
+HpFunction load_function(Device& device, const std::string& binary, const std::string& name) {
+  const HpCompiler& compiler = device.plugin.compiler;
+  HpProgram program = nullptr;
+  check(compiler.load(device.index, binary.data(), binary.size(), &program), device.name() + ": loading code");
+  HpFunction function = nullptr;
+  check(compiler.find(device.index, program, name.c_str(), &function), device.name() + ": finding code");
+  return function;
 }
 
 void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups, const HpLaunchArg* args,

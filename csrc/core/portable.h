@@ -63,6 +63,9 @@ void set_specialiser(Specialiser specialiser);
 // Compiles with the plug-in, without keeping anything. Throws Error; HP_NOT_SUPPORTED where there is no compiler.
 std::string compile_portable(Device& device, const std::string& source, const std::string& options);
 
+// Loads what compile_portable gave, for ever, and finds one of its kernels.
+HpFunction load_function(Device& device, const std::string& binary, const std::string& name);
+
 // Launches `groups` groups of the size that suits the device.
 void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups, const HpLaunchArg* args,
                    uint32_t num_args);

@@ -127,6 +127,28 @@ PYBIND11_MODULE(_core, m) {
     }
     return py::bytes(binary);
   });
+  // A program's own kernels: loaded once, and launched with arguments that Python packed, each a pointer or not.
+  m.def("load_kernel", [](const std::string& runtime, int index, const std::string& binary, const std::string& name) {
+    hp::Device& device = runtime_named(runtime).device(index);
+    py::gil_scoped_release release;
+    return reinterpret_cast<uintptr_t>(hp::load_function(device, binary, name));
+  });
+  m.def("launch_kernel", [](const std::string& runtime, int index, const std::string& op_name, uintptr_t function,
+                            int64_t groups, const std::vector<std::pair<bool, std::string>>& given) {
+    hp::Device& device = runtime_named(runtime).device(index);
+    hp::Operator& op = hp::Operator::intern(op_name);
+    if (!op.allows(hp::Tier::kPortable)) return false;
+    std::vector<HpLaunchArg> args;
+    for (const auto& [is_pointer, value] : given) {
+      args.push_back({value.data(), static_cast<uint32_t>(value.size()), is_pointer ? 1u : 0u});
+    }
+    py::gil_scoped_release release;
+    hp::launch_groups(op, {reinterpret_cast<HpFunction>(function), 1}, hp::current_stream(device), groups, args.data(),
+                      static_cast<uint32_t>(args.size()));
+    op.count(hp::Tier::kPortable);
+    return true;
+  });
+
   m.def("set_specialiser", [](py::function function) {
     // Leaked: kernels are made until the process ends, and the interpreter may be gone before that.
     auto* kept = new py::function(std::move(function));
