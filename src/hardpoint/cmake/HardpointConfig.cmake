@@ -1,0 +1,54 @@
+# find_package(Hardpoint) for a vendor's own build. Say where it is with -DHardpoint_DIR=$(hardpoint cmake-dir), or add
+# that folder to CMAKE_PREFIX_PATH. Needs no framework. It gives
+#
+#   Hardpoint::Headers                       hardpoint/plugin.h, TVM-FFI and DLPack: an interface target
+#   hardpoint_add_plugin(NAME source...)     a plug-in, or a library of kernels: libNAME.so, with hidden visibility and
+#                                            nothing exported but the entry and the kernels
+#   hardpoint_add_wheel(NAME [library...])   a target NAME that packs the libraries with the project's setup.py
+cmake_minimum_required(VERSION 3.20)
+
+find_package(Python COMPONENTS Interpreter REQUIRED)
+if(NOT TARGET Hardpoint::Headers)
+  # Variables that make Python import a framework have no business here.
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env --unset=TORCH_DEVICE_BACKEND_AUTOLOAD ${Python_EXECUTABLE} -c
+            "import hardpoint, hardpoint._runtime as r; print(hardpoint.__version__, *r.include_dirs(), sep=';')"
+    OUTPUT_VARIABLE Hardpoint_FOUND_AT ERROR_VARIABLE Hardpoint_ERROR RESULT_VARIABLE Hardpoint_STATUS
+    OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT Hardpoint_STATUS EQUAL 0)
+    set(Hardpoint_FOUND FALSE)
+    set(Hardpoint_NOT_FOUND_MESSAGE
+        "${Python_EXECUTABLE} has no hardpoint: say -DPython_EXECUTABLE=... for the one that has it\n${Hardpoint_ERROR}")
+    return()
+  endif()
+  list(POP_FRONT Hardpoint_FOUND_AT Hardpoint_VERSION)
+  set(Hardpoint_INCLUDE_DIRS ${Hardpoint_FOUND_AT})
+  add_library(Hardpoint::Headers INTERFACE IMPORTED)
+  set_target_properties(Hardpoint::Headers PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${Hardpoint_INCLUDE_DIRS}")
+endif()
+set(Hardpoint_EXPORTS ${CMAKE_CURRENT_LIST_DIR}/plugin.map)
+
+function(hardpoint_add_plugin name)
+  add_library(${name} MODULE ${ARGN})
+  target_link_libraries(${name} PRIVATE Hardpoint::Headers)
+  target_compile_features(${name} PRIVATE c_std_11 cxx_std_17)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=.)
+  target_link_options(${name} PRIVATE -Wl,--version-script=${Hardpoint_EXPORTS})
+  set_target_properties(${name} PROPERTIES
+    PREFIX lib SUFFIX .so POSITION_INDEPENDENT_CODE ON LINK_DEPENDS ${Hardpoint_EXPORTS}
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
+function(hardpoint_add_wheel name)
+  set(files)
+  foreach(library ${ARGN})
+    list(APPEND files $<TARGET_FILE:${library}>)
+  endforeach()
+  list(JOIN files ":" files)
+  # The project's setup.py finds the libraries in this variable and compiles nothing.
+  add_custom_target(${name}
+    COMMAND ${CMAKE_COMMAND} -E env HARDPOINT_LIBRARIES=${files} ${Python_EXECUTABLE} -m pip wheel
+            --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir ${CMAKE_CURRENT_BINARY_DIR}/dist
+            ${CMAKE_CURRENT_SOURCE_DIR}
+    DEPENDS ${ARGN} VERBATIM)
+endfunction()

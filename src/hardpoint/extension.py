@@ -1,0 +1,132 @@
+"""Building with setuptools: the counterpart of torch's ``CppExtension`` for plug-ins, kernels and torch operators.
+
+A project's ``setup.py`` is two lines::
+
+    from hardpoint.extension import DeviceExtension, setup
+
+    setup(ext_modules=[DeviceExtension("mychip.libmychip", ["csrc/runtime.c", "csrc/kernels.c"])])
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import setuptools
+from setuptools import Extension
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+
+from hardpoint._runtime import cmake_dir, include_dirs
+
+#: Libraries that CMake built already, separated by ``:``; those of the same file name are packed in place of compiling.
+LIBRARIES = "HARDPOINT_LIBRARIES"
+_CPP = (".cc", ".cpp", ".cxx")
+
+
+def _with(given: Sequence[str] | None, ours: Sequence[Any]) -> list[str]:
+    return [*(given or ()), *map(str, ours)]
+
+
+def _headers(folders: Sequence[Any]) -> list[str]:
+    """As the system's, so that their warnings are not the project's."""
+    return [part for folder in folders for part in ("-isystem", str(folder))]
+
+
+class DeviceExtension(Extension):  # type: ignore[misc]
+    """A plug-in, or a library of kernels: C or C++ against ``hardpoint/plugin.h`` and TVM-FFI, no Python, no framework.
+
+    ``mychip.libmychip`` becomes the file ``libmychip.so`` of the package ``mychip``. It exports ``hp_plugin_init`` and
+    the kernels (``__tvm_ffi_*``) and nothing else. Takes what setuptools' ``Extension`` takes.
+    """
+
+    def __init__(self, name: str, sources: Sequence[str], **options: Any) -> None:
+        is_cpp = any(source.endswith(_CPP) for source in sources)
+        standard = "-std=c++17" if is_cpp else "-std=c11"
+        flags = [
+            standard,
+            "-O3",
+            "-g0",
+            "-Wall",
+            "-Wextra",
+            "-fvisibility=hidden",
+            f"-ffile-prefix-map={os.getcwd()}=.",
+        ]
+        options["extra_compile_args"] = [*flags, *_headers(include_dirs()), *options.get("extra_compile_args", ())]
+        options["extra_link_args"] = _with(
+            options.get("extra_link_args"), [f"-Wl,--version-script={cmake_dir() / 'plugin.map'}", "-Wl,--strip-all"]
+        )
+        super().__init__(name, list(sources), language="c++" if is_cpp else "c", **options)
+
+
+class TorchExtension(Extension):  # type: ignore[misc]
+    """Operators in C++ against the installed torch, with TVM-FFI's and Hardpoint's headers: a Python module.
+
+    Such a wheel belongs to one minor version of torch; what is in a :class:`DeviceExtension` does not.
+    """
+
+    def __init__(self, name: str, sources: Sequence[str], **options: Any) -> None:
+        # Building must not mount a device.
+        os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        import torch
+        from torch.utils import cpp_extension
+
+        flags = ["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", f"-ffile-prefix-map={os.getcwd()}=."]
+        flags += _headers([*cpp_extension.include_paths(), *include_dirs()])
+        options["extra_compile_args"] = [*flags, *options.get("extra_compile_args", ())]
+        options["define_macros"] = [
+            *options.get("define_macros", ()),
+            ("TORCH_EXTENSION_NAME", name.rpartition(".")[2]),
+            ("_GLIBCXX_USE_CXX11_ABI", str(int(torch._C._GLIBCXX_USE_CXX11_ABI))),
+        ]
+        options["library_dirs"] = _with(options.get("library_dirs"), cpp_extension.library_paths())
+        options["libraries"] = _with(options.get("libraries"), ["c10", "torch", "torch_cpu", "torch_python"])
+        options["extra_link_args"] = _with(options.get("extra_link_args"), ["-Wl,--strip-all"])
+        super().__init__(name, list(sources), language="c++", **options)
+
+
+class BuildExtension(build_ext):  # type: ignore[misc]
+    """A library of the device is no Python module: it has a plain file name and no function to import it by."""
+
+    def _is_plain(self, fullname: str) -> bool:
+        return isinstance(self.ext_map.get(fullname), DeviceExtension)
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """The file below the root of the package."""
+        if self._is_plain(fullname):
+            return f"{fullname.replace('.', os.sep)}.so"
+        return str(super().get_ext_filename(fullname))
+
+    def get_export_symbols(self, ext: Extension) -> list[str]:
+        """What the linker is told to export."""
+        return [] if isinstance(ext, DeviceExtension) else list(super().get_export_symbols(ext))
+
+    def build_extension(self, ext: Extension) -> None:
+        """Compile, unless CMake has."""
+        target = self.get_ext_fullpath(ext.name)
+        ready = [p for p in os.environ.get(LIBRARIES, "").split(":") if p and Path(p).name == Path(target).name]
+        if ready and isinstance(ext, DeviceExtension):
+            self.mkpath(str(Path(target).parent))
+            self.copy_file(ready[0], target)
+        else:
+            super().build_extension(ext)
+
+
+class BuildWheel(bdist_wheel):  # type: ignore[misc]
+    """A wheel without a Python module in C serves every Python 3."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Python, ABI and platform in the wheel's name."""
+        tag: tuple[str, str, str] = super().get_tag()
+        extensions = self.distribution.ext_modules or []
+        if extensions and all(isinstance(e, DeviceExtension) for e in extensions):
+            return "py3", "none", tag[2]
+        return tag
+
+
+def setup(**arguments: Any) -> Any:
+    """Call setuptools' ``setup`` with the commands above."""
+    commands = {"build_ext": BuildExtension, "bdist_wheel": BuildWheel, **arguments.pop("cmdclass", {})}
+    return setuptools.setup(cmdclass=commands, **arguments)
