@@ -1,4 +1,7 @@
-"""The command line: ``hardpoint devices``, ``doctor``, ``check``, ``coverage``, ``run``, ``replay``, ``build``."""
+"""The command line: ``hardpoint devices``, ``doctor``, ``check``, ``coverage``, ``run``, ``replay``, ``build``.
+
+The commands of projects (``new``, ``test``, ``wheel``) are in :mod:`hardpoint.projects.cli`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from hardpoint.projects import cli as projects
+
 if TYPE_CHECKING:
     from hardpoint._adapters import Adapter
 
@@ -18,8 +23,11 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Mount any accelerator on PyTorch and PaddlePaddle with one plug-in.",
 )
-build_app = typer.Typer(no_args_is_help=True, help="Compile what belongs to this machine's frameworks.")
+build_app = typer.Typer(
+    invoke_without_command=True, help="Compile the project in this folder, or an adapter for this machine's framework."
+)
 app.add_typer(build_app, name="build")
+projects.add_commands(app)
 console = Console()
 
 
@@ -288,6 +296,13 @@ def mount_paddle_plugin(
 
 
 Jobs = Annotated[int, typer.Option(help="Parallel compiler processes; each takes about 2 GB.")]
+
+
+@build_app.callback()
+def build_project(context: typer.Context) -> None:
+    """Compile the project in this folder into its source tree, or an adapter: torch, paddle."""
+    if context.invoked_subcommand is None:
+        projects.build()
 
 
 @build_app.command("torch")

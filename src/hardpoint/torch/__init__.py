@@ -56,17 +56,24 @@ def _check_name(name: str) -> None:
     slot = torch._C._get_privateuse1_backend_name()
     if slot != "privateuseone":
         raise PluginError(f"torch has room for one device, and '{slot}' has it already: '{name}' cannot be mounted")
-    taken = None
-    try:
-        torch.device(name)
-        taken = "is a device type of torch itself"
-    except RuntimeError:
-        if hasattr(torch, name):
-            taken = f"would hide torch.{name}"
-        elif hasattr(torch.Tensor, name) or hasattr(torch.nn.Module, name):
-            taken = f"would hide Tensor.{name} or Module.{name}"
+    taken = what_hides(name)
     if taken:
         raise PluginError(f"device name '{name}' cannot be used with torch: it {taken}; give the plug-in another name")
+
+
+def what_hides(name: str) -> str | None:
+    """Why torch has no room for a device of this name, or None."""
+    import torch
+
+    try:
+        torch.device(name)
+        return "is a device type of torch itself"
+    except RuntimeError:
+        if hasattr(torch, name):
+            return f"would hide torch.{name}"
+        if hasattr(torch.Tensor, name) or hasattr(torch.nn.Module, name):
+            return f"would hide Tensor.{name} or Module.{name}"
+    return None
 
 
 def _expose(name: str, adapter: Any) -> None:

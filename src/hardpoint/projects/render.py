@@ -1,0 +1,75 @@
+"""Writing a new project from its template.
+
+A template is a working project whose name is ``mychip`` (a device) or ``myops`` (operators): rendering puts another
+name in its place, in files and in their names. A folder of templates is laid over another where they share files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardpoint.projects import names
+
+#: The layers of a device's template, by language, and of one for operators, by where torch is told of them.
+LANGUAGES = {"c": ("common", "native", "c"), "cpp": ("common", "native", "cpp"), "python": ("common", "python")}
+OPERATORS = {"python": ("common", "python"), "cpp": ("common", "cpp")}
+TEMPLATES = Path(__file__).parent / "templates"
+#: What a template calls the project.
+PLACEHOLDER = {"device": "mychip", "ops": "myops"}
+#: Comments: what is left is code. A docstring counts as a comment.
+_COMMENTS = {
+    **dict.fromkeys((".c", ".cpp", ".h"), r"/\*.*?\*/|//[^\n]*"),
+    ".py": r'""".*?"""|^\s*#[^\n]*',
+    **dict.fromkeys((".toml", ".txt", ".yml"), r"^\s*#[^\n]*"),
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file of a new project."""
+
+    path: Path
+    #: Lines that are neither blank nor comment; of text, none.
+    code: int
+
+
+def new(kind: str, name: str, layers: tuple[str, ...], target: Path) -> list[Written]:
+    """Write a project into a folder that must not exist yet."""
+    names.check(name, kind)
+    if target.exists():
+        raise FileExistsError(f"{target} exists already; choose another name, or remove it first")
+    files: dict[str, str] = {}
+    for layer in layers:
+        for path, text in _files(TEMPLATES / kind / layer):
+            files[_renamed(path, kind, name)] = _renamed(text, kind, name)
+    for path, text in files.items():
+        file = target / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return [Written(Path(path), code_lines(target / path)) for path in sorted(files)]
+
+
+def code_lines(path: Path) -> int:
+    """Lines of a file that are neither blank nor comment."""
+    pattern = _COMMENTS.get(path.suffix)
+    if pattern is None:
+        return 0
+    code = re.sub(pattern, "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return sum(1 for line in code.splitlines() if line.strip())
+
+
+def _files(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            # Packages may leave out hidden files, and tools take a pyproject.toml for that of the files around it.
+            name = re.sub(r"(^|/)dot_", r"\1.", path.relative_to(folder).as_posix()).removesuffix(".in")
+            yield name, path.read_text()
+
+
+def _renamed(text: str, kind: str, name: str) -> str:
+    placeholder = PLACEHOLDER[kind]
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    return text.replace(placeholder, name).replace("MyChip" if kind == "device" else "MyOps", camel)

@@ -1,0 +1,68 @@
+// The device mychip: memory and copies. Its memory is the host's: put your driver's calls in place of these.
+// No exception may leave these functions.
+#include <hardpoint/plugin.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+const HpHost* host;
+
+HpStatus device_count(int* count) {
+  *count = 1;
+  return HP_OK;
+}
+
+HpStatus allocate(int device, size_t bytes, void** ptr) {
+  *ptr = std::aligned_alloc(HP_ALIGNMENT, (bytes + HP_ALIGNMENT - 1) / HP_ALIGNMENT * HP_ALIGNMENT);
+  return *ptr ? HP_OK : host->fail(HP_OUT_OF_MEMORY, "mychip:%d has no %zu bytes left", device, bytes);
+}
+
+HpStatus release(int, void* ptr) {
+  std::free(ptr);
+  return HP_OK;
+}
+
+// One function serves all three directions here. A driver's copy is queued on the stream and may return at once.
+HpStatus copy(int, void* dst, const void* src, size_t bytes, HpStream) {
+  std::memcpy(dst, src, bytes);
+  return HP_OK;
+}
+
+HpStatus properties(int, HpProperties* to) {
+  std::strcpy(to->name, "My first chip");
+  to->version_major = 1;
+  return HP_OK;
+}
+
+HpInfo make_info() {
+  HpInfo info{};
+  info.struct_size = sizeof(info);
+  info.properties = properties;
+  return info;
+}
+
+HpPlugin make_plugin() {
+  static const HpInfo info = make_info();
+  HpPlugin plugin{};
+  plugin.struct_size = sizeof(plugin);
+  plugin.abi_major = HP_ABI_MAJOR;
+  plugin.abi_minor = HP_ABI_MINOR;
+  plugin.name = "mychip";
+  plugin.device_count = device_count;
+  plugin.allocate = allocate;
+  plugin.free = release;
+  plugin.copy_to_device = plugin.copy_to_host = plugin.copy_on_device = copy;
+  plugin.info = &info;
+  return plugin;
+}
+
+}  // namespace
+
+HpStatus hp_plugin_init(const HpHost* given, const HpPlugin** result) {
+  static const HpPlugin plugin = make_plugin();
+  host = given;
+  *result = &plugin;
+  return HP_OK;
+}

@@ -1,0 +1,114 @@
+"""The ABI check of wheels finds what it promises to find: each wheel here has one defect."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from plugin_tools import ROOT, compile_c
+from typer.testing import CliRunner
+
+from hardpoint._runtime import cmake_dir
+from hardpoint.cli import app
+from hardpoint.projects import wheel_check
+
+METADATA = "Metadata-Version: 2.1\nName: acme\nVersion: 1\nRequires-Dist: {}\n"
+ENTRY = "[hardpoint.plugins]\nacme = acme:library\n"
+GOOD = """
+#include <hardpoint/plugin.h>
+HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin** plugin) {
+  return host->fail(HP_ERROR, "%p", (void*)plugin);
+}
+HP_EXPORT int __tvm_ffi_add(void* self, const void* args, int32_t count, void* result) {
+  return self == args && count == 0 && result == self;
+}
+"""
+
+
+def make(
+    folder: Path,
+    source: str = GOOD,
+    *flags: str,
+    entry: str = ENTRY,
+    requires: str = "hardpoint",
+    module: str = "acme/__init__.py",
+) -> dict[str, wheel_check.Finding]:
+    """The findings, by subject, of a wheel with one library."""
+    (folder / "plugin.c").write_text(source)
+    library = compile_c(folder / "plugin.c", folder / "libacme.so", "-shared", "-fPIC", *flags)
+    wheel = folder / "acme-1-py3-none-linux_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(library, "acme/libacme.so")
+        archive.writestr(module, "")
+        archive.writestr("acme-1.dist-info/METADATA", METADATA.format(requires))
+        if entry:
+            archive.writestr("acme-1.dist-info/entry_points.txt", entry)
+    return {finding.subject: finding for finding in wheel_check.check(wheel)}
+
+
+def test_a_good_wheel(tmp_path: Path) -> None:
+    found = make(tmp_path, GOOD, f"-Wl,--version-script={cmake_dir() / 'plugin.map'}")
+    assert {finding.ok for finding in found.values()} == {True}
+    exports = found["acme/libacme.so exports"].detail
+    assert sorted(exports.split(", ")) == ["__tvm_ffi_add", "hp_plugin_init"]
+    assert "manylinux_2_17" in found["acme/libacme.so runs on"].detail
+
+
+EXPORTS_MORE = GOOD + "HP_EXPORT void Malloc(void) {}\n"
+NEEDS_TORCH = GOOD + (
+    'extern void at_add(void) __asm__("_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE");\n'
+    "HP_EXPORT void __tvm_ffi_two(void) { at_add(); }\n"
+)
+NEEDS_PADDLE = GOOD + "extern void PD_GetStream(void);\nHP_EXPORT void __tvm_ffi_two(void) { PD_GetStream(); }\n"
+NEEDS_PYTHON = GOOD + "extern void PyErr_Clear(void);\nHP_EXPORT void __tvm_ffi_two(void) { PyErr_Clear(); }\n"
+DEFECTS = {
+    "another export": ({"source": EXPORTS_MORE}, "acme/libacme.so exports", "Malloc"),
+    "torch": ({"source": NEEDS_TORCH}, "acme/libacme.so frameworks", "_ZN2at4_ops10add_Tensor"),
+    "paddle": ({"source": NEEDS_PADDLE}, "acme/libacme.so frameworks", "PD_GetStream"),
+    "python": ({"source": NEEDS_PYTHON}, "acme/libacme.so Python", "PyErr_Clear"),
+    "no entry point": ({"entry": ""}, "entry point", "nobody finds the plug-in"),
+    "no module": ({"module": "other.py"}, "entry point", "no module acme"),
+    "requires torch": ({"requires": "torch>=2"}, "requirements", "torch>=2"),
+    "requires nothing": ({"requires": "numpy"}, "requirements", 'dependencies = ["hardpoint"]'),
+}
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_defects(defect: str, tmp_path: Path) -> None:
+    options, subject, words = DEFECTS[defect]
+    found = make(tmp_path, **options)
+    assert [s for s, finding in found.items() if finding.ok is False] == [subject]
+    assert words in found[subject].detail
+    done = CliRunner().invoke(app, ["wheel", "--check", str(next(tmp_path.glob("*.whl")))])
+    assert done.exit_code == 1
+    assert words in done.output
+
+
+def test_a_library_that_is_linked(tmp_path: Path) -> None:
+    """A framework's is an error; a driver's is for the reader to judge."""
+    for name in ("torch_cpu", "acmedriver"):
+        stub = tmp_path / f"{name}.c"
+        stub.write_text(f"void {name}_call(void);\nvoid {name}_call(void) {{}}\n")
+        compile_c(stub, tmp_path / f"lib{name}.so", "-shared", "-fPIC", f"-Wl,-soname,lib{name}.so")
+    flags = [f"-L{tmp_path}", "-Wl,--no-as-needed", "-ltorch_cpu", "-lacmedriver"]
+    found = make(tmp_path, GOOD, *flags)
+    assert found["acme/libacme.so frameworks"].ok is False
+    assert "libtorch_cpu.so" in found["acme/libacme.so frameworks"].detail
+    assert found["acme/libacme.so libraries"].ok is None
+    assert found["acme/libacme.so libraries"].detail.endswith(": libacmedriver.so")
+
+
+def test_what_is_too_new_for_a_policy() -> None:
+    newest = {"GLIBC": "2.17", "GLIBCXX": "3.4.20"}
+    fitting = [name for name, limits in wheel_check.POLICIES.items() if wheel_check._fits(newest, limits)]
+    assert fitting == ["manylinux_2_24", "manylinux_2_28", "manylinux_2_31"]
+    assert not any(wheel_check._fits({"GLIBC": "2.38"}, limits) for limits in wheel_check.POLICIES.values())
+
+
+def test_what_is_no_wheel(tmp_path: Path) -> None:
+    (tmp_path / "no.whl").write_text("no")
+    for path in (tmp_path / "no.whl", tmp_path / "missing.whl", ROOT / "README.md"):
+        done = CliRunner().invoke(app, ["wheel", "--check", str(path)])
+        assert done.exit_code == 2
+        assert "failed" in done.output
