@@ -53,7 +53,7 @@ def test_doctor_is_content_here() -> None:
 def test_help_names_the_commands() -> None:
     done = run("--help")
     assert done.returncode == 0
-    for command in ("devices", "doctor", "check", "coverage", "mount-paddle-plugin", "build"):
+    for command in ("devices", "doctor", "check", "coverage", "mount-paddle-plugin", "build", "new", "test", "wheel"):
         assert command in done.stdout
 
 

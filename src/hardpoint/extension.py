@@ -73,7 +73,8 @@ class TorchExtension(Extension):  # type: ignore[misc]
         import torch
         from torch.utils import cpp_extension
 
-        flags = ["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", f"-ffile-prefix-map={os.getcwd()}=."]
+        # The level of optimisation is Python's own, or that of CFLAGS.
+        flags = ["-std=c++20", "-g0", "-fvisibility=hidden", f"-ffile-prefix-map={os.getcwd()}=."]
         flags += _headers([*cpp_extension.include_paths(), *include_dirs()])
         options["extra_compile_args"] = [*flags, *options.get("extra_compile_args", ())]
         options["define_macros"] = [

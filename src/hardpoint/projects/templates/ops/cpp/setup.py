@@ -1,0 +1,9 @@
+from hardpoint.extension import DeviceExtension, TorchExtension, setup
+
+setup(
+    ext_modules=[
+        DeviceExtension("myops.libmyops", ["csrc/cpu.cpp"]),
+        TorchExtension("myops._C", ["csrc/torch_ops.cpp"]),
+    ],
+    package_data={"myops": ["device.c"]},
+)

@@ -1,0 +1,6 @@
+from hardpoint.extension import DeviceExtension, setup
+
+setup(
+    ext_modules=[DeviceExtension("myops.libmyops", ["csrc/cpu.cpp"])],
+    package_data={"myops": ["device.c"]},
+)

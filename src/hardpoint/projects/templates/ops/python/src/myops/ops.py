@@ -1,0 +1,86 @@
+"""The operators as torch sees them: schemas, kernels, shapes, gradient, autocast."""
+
+import hardpoint.torch
+import torch
+
+from myops import kernels
+
+library = torch.library.Library("myops", "DEF")
+library.define("silu_mul(Tensor gate, Tensor up) -> Tensor")
+library.define("silu_mul_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)")
+
+
+def check(op: str, **tensors: torch.Tensor) -> None:
+    """Refuse what the kernels do not take, in the words of torch's own operators."""
+    (name, first), *others = tensors.items()
+    if not first.dtype.is_floating_point:
+        kind = torch.empty(0, dtype=first.dtype, device="cpu").type().removeprefix("torch.").removesuffix("Tensor")
+        raise NotImplementedError(f"\"{op}\" not implemented for '{kind}'")
+    for other_name, other in others:
+        if other.dtype != first.dtype:
+            raise RuntimeError(
+                f"expected {name} and {other_name} to have the same dtype, but got: {first.dtype} != {other.dtype}"
+            )
+        if other.device != first.device:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{first.device} and {other.device}!"
+            )
+        if other.shape != first.shape:
+            raise RuntimeError(
+                f"expected {name} and {other_name} to have the same shape, but got: {first.shape} != {other.shape}"
+            )
+
+
+def silu_mul(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    check("silu_mul", gate=gate, up=up)
+    gate, up = gate.contiguous(), up.contiguous()
+    out = torch.empty_like(gate)
+    try:
+        kernels.silu_mul(out, gate, up)
+    except NotImplementedError:  # a dtype or a device without a kernel: the same in torch's own operators
+        torch.mul(torch.nn.functional.silu(gate), up, out=out)
+    return out
+
+
+def silu_mul_backward(grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    check("silu_mul_backward", grad=grad, gate=gate, up=up)
+    grad, gate, up = grad.contiguous(), gate.contiguous(), up.contiguous()
+    gate_grad, up_grad = torch.empty_like(gate), torch.empty_like(up)
+    try:
+        kernels.silu_mul_backward(gate_grad, up_grad, grad, gate, up)
+    except NotImplementedError:
+        torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=gate_grad)
+        torch.mul(torch.nn.functional.silu(gate), grad, out=up_grad)
+    return gate_grad, up_grad
+
+
+for key in ("CPU", "PrivateUse1"):
+    library.impl("silu_mul", silu_mul, key)
+    library.impl("silu_mul_backward", silu_mul_backward, key)
+
+
+@torch.library.register_fake("myops::silu_mul", lib=library)
+def _(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    check("silu_mul", gate=gate, up=up)
+    return torch.empty_like(gate, memory_format=torch.contiguous_format)
+
+
+@torch.library.register_fake("myops::silu_mul_backward", lib=library)
+def _(grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    check("silu_mul_backward", grad=grad, gate=gate, up=up)
+    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in (gate, up))
+
+
+def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.ops.myops.silu_mul_backward(grad, *ctx.saved_tensors)
+
+
+def save(ctx, inputs, output) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+torch.library.register_autograd("myops::silu_mul", backward, setup_context=save, lib=library)
+# The middle of a layer whose matrix products are in float16 stays in float16.
+torch.library.register_autocast("myops::silu_mul", hardpoint.torch.mount(), torch.float16, lib=library)
+torch.library.register_autocast("myops::silu_mul", "cpu", torch.bfloat16, lib=library)
