@@ -47,16 +47,6 @@ def include_dir() -> Path:
     return package_file("include/hardpoint/plugin.h").parent.parent
 
 
-def include_dirs() -> list[Path]:
-    """All that a plug-in or a kernel is compiled against: Hardpoint's header, and those of TVM-FFI and DLPack."""
-    return [include_dir(), Path(tvm_ffi_library()).parent.parent / "include"]
-
-
-def cmake_dir() -> Path:
-    """Where CMake's ``find_package(Hardpoint)`` looks: the value of ``Hardpoint_DIR``."""
-    return package_file("cmake/HardpointConfig.cmake").parent
-
-
 def mounted() -> list[str]:
     """Names of the plug-ins that are mounted in this process."""
     return core.mounted()

@@ -49,8 +49,9 @@ def test_device(lang: str, machine: Machine, tmp_path: Path, capsys: pytest.Capt
         assert "6 passed" in tested
         assert (project / "src" / "acme" / "libacme.so").exists()
 
-    # No framework is needed to build, and none to check.
-    machine.pip("wheel", ".", "-w", "dist", "--no-build-isolation", cwd=project, **WITHOUT_FRAMEWORKS)
+    # No framework is needed to build, and none to check. A device that is asked for need not be there yet.
+    asked = {"HARDPOINT_DEVICE": "acme", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    machine.pip("wheel", ".", "-w", "dist", "--no-build-isolation", cwd=project, **WITHOUT_FRAMEWORKS, **asked)
     wheel = next((project / "dist").glob("*.whl"))
     checked = machine.hardpoint("wheel", "--check", wheel, **WITHOUT_FRAMEWORKS).stdout
     assert "hardpoint.plugins: acme = acme" in checked

@@ -9,9 +9,9 @@ import pytest
 from plugin_tools import ROOT, compile_c
 from typer.testing import CliRunner
 
-from hardpoint._runtime import cmake_dir
 from hardpoint.cli import app
 from hardpoint.projects import wheel_check
+from hardpoint_build.paths import exports
 
 METADATA = "Metadata-Version: 2.1\nName: acme\nVersion: 1\nRequires-Dist: {}\n"
 ENTRY = "[hardpoint.plugins]\nacme = acme:library\n"
@@ -48,10 +48,10 @@ def make(
 
 
 def test_a_good_wheel(tmp_path: Path) -> None:
-    found = make(tmp_path, GOOD, f"-Wl,--version-script={cmake_dir() / 'plugin.map'}")
+    found = make(tmp_path, GOOD, f"-Wl,--version-script={exports()}")
     assert {finding.ok for finding in found.values()} == {True}
-    exports = found["acme/libacme.so exports"].detail
-    assert sorted(exports.split(", ")) == ["__tvm_ffi_add", "hp_plugin_init"]
+    shown = found["acme/libacme.so exports"].detail
+    assert sorted(shown.split(", ")) == ["__tvm_ffi_add", "hp_plugin_init"]
     assert "manylinux_2_17" in found["acme/libacme.so runs on"].detail
 
 
@@ -102,7 +102,8 @@ def test_a_library_that_is_linked(tmp_path: Path) -> None:
 def test_what_is_too_new_for_a_policy() -> None:
     newest = {"GLIBC": "2.17", "GLIBCXX": "3.4.20"}
     fitting = [name for name, limits in wheel_check.POLICIES.items() if wheel_check._fits(newest, limits)]
-    assert fitting == ["manylinux_2_24", "manylinux_2_28", "manylinux_2_31"]
+    assert fitting[0] == "manylinux_2_24"
+    assert len(fitting) == len(wheel_check.POLICIES) - 1
     assert not any(wheel_check._fits({"GLIBC": "2.38"}, limits) for limits in wheel_check.POLICIES.values())
 
 

@@ -9,10 +9,9 @@ cmake_minimum_required(VERSION 3.20)
 
 find_package(Python COMPONENTS Interpreter REQUIRED)
 if(NOT TARGET Hardpoint::Headers)
-  # Variables that make Python import a framework have no business here.
   execute_process(
-    COMMAND ${CMAKE_COMMAND} -E env --unset=TORCH_DEVICE_BACKEND_AUTOLOAD ${Python_EXECUTABLE} -c
-            "import hardpoint, hardpoint._runtime as r; print(hardpoint.__version__, *r.include_dirs(), sep=';')"
+    COMMAND ${Python_EXECUTABLE} -c
+            "import hardpoint_build.paths as p, importlib.metadata as m; print(m.version('hardpoint'), *p.include_dirs(), sep=';')"
     OUTPUT_VARIABLE Hardpoint_FOUND_AT ERROR_VARIABLE Hardpoint_ERROR RESULT_VARIABLE Hardpoint_STATUS
     OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(NOT Hardpoint_STATUS EQUAL 0)

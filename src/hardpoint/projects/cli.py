@@ -136,9 +136,9 @@ def wheel(
 
 def cmake_dir() -> None:
     """Print the folder for CMake's Hardpoint_DIR."""
-    from hardpoint._runtime import cmake_dir as folder
+    from hardpoint_build import paths
 
-    typer.echo(folder())
+    typer.echo(paths.cmake_dir())
 
 
 def _project() -> Project:

@@ -1,3 +1,3 @@
-from hardpoint.extension import DeviceExtension, setup
+from hardpoint_build.extension import DeviceExtension, setup
 
 setup(ext_modules=[DeviceExtension("mychip.libmychip", ["csrc/runtime.cpp", "csrc/kernels.cpp"])])

@@ -1,4 +1,4 @@
-from hardpoint.extension import DeviceExtension, TorchExtension, setup
+from hardpoint_build.extension import DeviceExtension, TorchExtension, setup
 
 setup(
     ext_modules=[

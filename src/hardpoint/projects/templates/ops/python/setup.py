@@ -1,4 +1,4 @@
-from hardpoint.extension import DeviceExtension, setup
+from hardpoint_build.extension import DeviceExtension, setup
 
 setup(
     ext_modules=[DeviceExtension("myops.libmyops", ["csrc/cpu.cpp"])],

@@ -2,7 +2,7 @@
 
 A project's ``setup.py`` is two lines::
 
-    from hardpoint.extension import DeviceExtension, setup
+    from hardpoint_build.extension import DeviceExtension, setup
 
     setup(ext_modules=[DeviceExtension("mychip.libmychip", ["csrc/runtime.c", "csrc/kernels.c"])])
 """
@@ -19,7 +19,7 @@ from setuptools import Extension
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-from hardpoint._runtime import cmake_dir, include_dirs
+from hardpoint_build.paths import exports, include_dirs
 
 #: Libraries that CMake built already, separated by ``:``; those of the same file name are packed in place of compiling.
 LIBRARIES = "HARDPOINT_LIBRARIES"
@@ -56,7 +56,7 @@ class DeviceExtension(Extension):  # type: ignore[misc]
         ]
         options["extra_compile_args"] = [*flags, *_headers(include_dirs()), *options.get("extra_compile_args", ())]
         options["extra_link_args"] = _with(
-            options.get("extra_link_args"), [f"-Wl,--version-script={cmake_dir() / 'plugin.map'}", "-Wl,--strip-all"]
+            options.get("extra_link_args"), [f"-Wl,--version-script={exports()}", "-Wl,--strip-all"]
         )
         super().__init__(name, list(sources), language="c++" if is_cpp else "c", **options)
 

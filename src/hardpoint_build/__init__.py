@@ -1,0 +1,4 @@
+"""What builds plug-ins and operators.
+
+Outside of the package ``hardpoint`` on purpose: importing that may mount a device, which is just being built.
+"""
