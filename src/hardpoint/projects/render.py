@@ -42,8 +42,8 @@ def new(kind: str, name: str, layers: tuple[str, ...], target: Path) -> list[Wri
     if target.exists():
         raise FileExistsError(f"{target} exists already; choose another name, or remove it first")
     files: dict[str, str] = {}
-    for layer in layers:
-        for path, text in _files(TEMPLATES / kind / layer):
+    for folder in (TEMPLATES / "shared", *(TEMPLATES / kind / layer for layer in layers)):
+        for path, text in _files(folder):
             files[_renamed(path, kind, name)] = _renamed(text, kind, name)
     for path, text in files.items():
         file = target / path

@@ -91,11 +91,13 @@ def test_graph(device, dynamic):
 
 
 @DEVICES
-def test_autocast(device):
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast(device, dtype):
     gate, up = random(3, device=device), random(3, device=device)
-    with torch.autocast(device):
+    with torch.autocast(device, dtype):
         out = silu_mul(gate, up)
-        assert out.dtype == torch.get_autocast_dtype(device)
+        assert silu_mul(gate.double(), up.double()).dtype == torch.float64
+    assert out.dtype == dtype
     out.float().sum().backward()
     assert gate.grad.dtype == torch.float32
     torch.testing.assert_close(out.float(), reference(gate, up), rtol=2e-2, atol=2e-2)

@@ -81,6 +81,21 @@ def save(ctx, inputs, output) -> None:
 
 
 torch.library.register_autograd("myops::silu_mul", backward, setup_context=save, lib=library)
-# The middle of a layer whose matrix products are in float16 stays in float16.
-torch.library.register_autocast("myops::silu_mul", hardpoint.torch.mount(), torch.float16, lib=library)
-torch.library.register_autocast("myops::silu_mul", "cpu", torch.bfloat16, lib=library)
+
+
+def register_autocast(device: str, key: str) -> None:
+    """The middle of a layer whose matrix products are in a lower precision stays there.
+
+    torch.library.register_autocast would take one dtype, whichever the program asks for.
+    """
+
+    def rule(*tensors: torch.Tensor) -> torch.Tensor:
+        dtype = torch.get_autocast_dtype(device)
+        with torch.autocast(device, enabled=False):
+            return torch.ops.myops.silu_mul(*(x if x.dtype == torch.float64 else x.to(dtype) for x in tensors))
+
+    library.impl("silu_mul", rule, key)
+
+
+register_autocast("cpu", "AutocastCPU")
+register_autocast(hardpoint.torch.mount(), "AutocastPrivateUse1")
