@@ -188,7 +188,7 @@ def run(
     from hardpoint.toolbox import running
 
     try:
-        running.prepare(fallback, compare, dump)
+        running.prepare(fallback=fallback, compare=compare, dump=dump)
         program = running.find(script)
     except ValueError as error:
         console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)

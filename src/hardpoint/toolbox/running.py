@@ -8,15 +8,15 @@ import sys
 import traceback
 from pathlib import Path
 
-from hardpoint.toolbox import comparing, dumping, rules
+from hardpoint.toolbox import settings
 from hardpoint.toolbox.summary import summary
 
 
-def prepare(fallback: str, compare: str, dump: str) -> None:
-    """Switch the tools on; children of the program inherit them. Raises ``ValueError`` for a mistake."""
-    for variable, text in (("FALLBACK", fallback), ("COMPARE", compare), ("DUMP", dump)):
+def prepare(**tools: str) -> None:
+    """Switch tools on, by name; children of the program inherit them. Raises ``ValueError`` for a mistake."""
+    for name, text in tools.items():
         if text:
-            os.environ[f"HARDPOINT_{variable}"] = text  # the tools listen
+            os.environ[f"HARDPOINT_{name.upper()}"] = text  # the tools listen
 
 
 def find(program: str) -> Path:
@@ -44,12 +44,10 @@ def run(program: Path, arguments: list[str]) -> bool:
 
 
 def finish(show_summary: bool) -> bool:
-    """What tools have to say after the program; whether all that was compared is right."""
-    compared = comparing.in_environment()
-    right = compared is None or not compared.wrong
-    comparing.set_environment(None)
-    dumping.set_environment(None)
-    rules.set_environment(None)
+    """What tools have to say after the program; whether none of them found what ought not to be."""
+    right = not any(switch.current.failed() for switch in settings.SWITCHES if switch.current is not None)
+    for switch_to in settings.VARIABLES.values():
+        switch_to(None)
     if show_summary:
         print(summary(), file=sys.stderr)
     return right

@@ -13,10 +13,11 @@ from typing import Any
 
 from hardpoint.toolbox import comparing, dumping, rules
 
+#: Tools that a variable may have switched on.
+SWITCHES = (dumping.environment, comparing.environment)
 VARIABLES: dict[str, Callable[[str | None], None]] = {
     "HARDPOINT_FALLBACK": rules.set_environment,
-    "HARDPOINT_DUMP": dumping.set_environment,
-    "HARDPOINT_COMPARE": comparing.set_environment,
+    **{switch.variable: switch.set for switch in SWITCHES},
 }
 
 

@@ -10,13 +10,15 @@ import itertools
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeVar
 
 from hardpoint._runtime import core
 from hardpoint.toolbox import places
 from hardpoint.toolbox.rules import matches
 
 _numbers = itertools.count(1)
+T = TypeVar("T", bound="Tool")
 
 
 class Call:
@@ -67,6 +69,22 @@ class Tool:
         """Until the next operator. Doing it twice is harmless."""
         _switch(self, False)
 
+    def failed(self) -> bool:
+        """Whether it found what ought not to be."""
+        return False
+
+    def summary(self) -> str:
+        """How it went, for the end of the program; empty if there is nothing to say."""
+        return ""
+
+    def __enter__(self: T) -> T:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
 
 _lock = threading.Lock()
 _tools: tuple[Tool, ...] = ()
@@ -105,6 +123,11 @@ def _served(name: str, tier: str, begin: bool) -> None:
         for tool in _tools:
             if tool.wants(name):
                 tool.seen(name, tier)
+
+
+def inside(tool: Tool) -> bool:
+    """Whether this thread is in a call that the tool looks at: what starts now is part of it."""
+    return any(one is tool for call in _thread.calls for one, _ in call.states)
 
 
 def begin(name: str, arguments: list[Any]) -> Call:
