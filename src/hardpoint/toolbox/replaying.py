@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 import statistics
 import time
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ def save(path: Path, name: str, arguments: list[Any], devices: list[str], report
         "devices": devices,
         "place": report.get("place", ""),
         "tier": report.get("tier", ""),
+        "error": report.get("error", ""),
     }
     torch.save(content, path)
     return path
@@ -63,6 +66,22 @@ def load(path: Path) -> dict[str, Any]:
             f"{path} was saved with torch {content['torch']}, where {content['operator']} had other arguments"
         )
     return content
+
+
+def files(given: Iterable[Path]) -> list[Path]:
+    """Files of calls, and those in folders. Raises ``ValueError`` for a folder without any."""
+    found: list[Path] = []
+    for path in given:
+        inside = sorted(path.glob("*.call")) if path.is_dir() else [path]
+        if not inside:
+            raise ValueError(f"{path} has no saved call")
+        found += inside
+    return found
+
+
+def first_line(message: str) -> str:
+    """An error without what differs from run to run: the stack of C++, and the line of the program."""
+    return re.sub(r" \(at [^()]*\)$", "", message.splitlines()[0]) if message else ""
 
 
 def on_device(content: dict[str, Any], device: str) -> list[Any]:
@@ -107,8 +126,12 @@ def replay(path: Path, device: str) -> tuple[list[dict[str, Any]], float, float]
     name = content["operator"]
     with torch.no_grad():
         collected = _Collect()
-        with collected:
-            call(name, on_device(content, device))
+        arguments = on_device(content, device)
+        try:
+            with collected:
+                call(name, arguments)
+        except Exception as error:
+            return [_failure(content, first_line(str(error)))], float("nan"), float("nan")
         arguments = on_device(content, device)
         module = getattr(torch, torch.device(device).type)
 
@@ -123,7 +146,30 @@ def replay(path: Path, device: str) -> tuple[list[dict[str, Any]], float, float]
             native = float("nan")
     # Parts of the call only where they are wrong themselves.
     reports = [r for r in collected.reports if r["operator"] == name or r["verdict"] == "wrong"]
+    if content.get("error"):
+        reports[-1]["reason"] = f"it does not fail any more; when it was saved: {content['error']}"
     return reports, spent, native
+
+
+def _failure(content: dict[str, Any], message: str) -> dict[str, Any]:
+    """The report of a call that raises."""
+    saved = content.get("error", "")
+    same = bool(saved) and message in saved  # which may have the kind of error in front of it
+    reason = f"as when it was saved: {message}" if same else message
+    if saved and not same:
+        reason += f"; when it was saved: {saved}"
+    try:
+        references.call(content["operator"], content["arguments"])
+        reason += "; the CPU has a result"
+    except references.NoReference as error:
+        reason += f"; the CPU refuses it as well: {error}"
+    return {
+        "operator": content["operator"],
+        "tier": content["tier"],
+        "place": content["place"],
+        "verdict": "fails",
+        "reason": reason,
+    }
 
 
 def _microseconds(function: Any) -> float:
@@ -136,7 +182,7 @@ def _microseconds(function: Any) -> float:
 
 
 SCRIPT = '''\
-"""{name} on '{device}' against the CPU{place}."""
+"""{name} on '{device}' against the CPU{place}{error}."""
 import base64, io, zlib  # noqa: E401
 
 import torch
@@ -169,6 +215,11 @@ for a, b in zip(ours, call({cpu}, saved["arguments"])):
 '''
 
 
+def _quoted(message: str) -> str:
+    """For the inside of a string of the script."""
+    return message.replace("\\", "").replace('"', "'")
+
+
 def script(path: Path, device: str) -> str:
     """A program for a bug report: it makes the call on both sides, and fails where they differ.
 
@@ -182,6 +233,7 @@ def script(path: Path, device: str) -> str:
         name=name,
         device=device,
         place=f", called at {content['place']}" if content["place"] else "",
+        error=f", fails: {_quoted(content['error'])}" if content.get("error") else "",
         source=embedded if len(packed) <= MAX_EMBEDDED else repr(str(path)),
         names=describing.argument_names(name),
         ours=f"torch.ops.{describing.overload(name)}",
