@@ -22,7 +22,7 @@ from hardpoint._runtime import (
     timeout,
 )
 from hardpoint.kernels import kernel
-from hardpoint.toolbox import Mismatch, NotFinite, compare, dump, fallback, record, summary, watch_nan
+from hardpoint.toolbox import Mismatch, NotFinite, alive, compare, dump, fallback, record, summary, watch_nan
 from hardpoint.toolbox import settings as _settings
 
 __version__ = "0.1.0"
@@ -30,6 +30,7 @@ __all__ = [
     "Mismatch",
     "NotFinite",
     "PluginError",
+    "alive",
     "compare",
     "counters",
     "devices",

@@ -184,13 +184,15 @@ def run(
     dump: Annotated[str, typer.Option(help="1, 2 or 3; options follow: '2; ops=mm; file=calls.jsonl'.")] = "",
     nan: Annotated[str, typer.Option(help="report, all or stop: who makes NaN or Inf; 'stop; save=calls'.")] = "",
     record: Annotated[str, typer.Option(help="A folder to save calls in: 'calls; ops=mm; calls=failing'.")] = "",
+    alive: Annotated[bool, typer.Option("--alive", help="Show which device memory is in use at the end.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Show where the work was done, at the end.")] = False,
 ) -> None:
     """Run an unchanged program under the tools. Fails if a comparison is wrong, or an operator made NaN or Inf."""
     from hardpoint.toolbox import running
 
     try:
-        running.prepare(fallback=fallback, compare=compare, dump=dump, nan=nan, record=record)
+        switches = {"fallback": fallback, "compare": compare, "dump": dump, "nan": nan, "record": record}
+        running.prepare(**switches, alive="1" if alive else "")
         program = running.find(script)
     except ValueError as error:
         console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)

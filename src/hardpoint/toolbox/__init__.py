@@ -1,4 +1,4 @@
-"""Tools for a running program: rules for fallback, dump, compare, a watch for NaN, record, replay, a summary.
+"""Tools for a running program: rules, dump, compare, watches for NaN and for memory that stays, record and replay.
 
 All are switched at run time: by the functions of ``hardpoint`` of these names, which are context managers too, by
 environment variables (at the start, or set by the running program), and by ``hardpoint run``. Nothing is rebuilt, and
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from hardpoint.toolbox.comparing import Compare, Mismatch, compare
 from hardpoint.toolbox.dumping import Dump, dump
+from hardpoint.toolbox.living import Alive, alive
 from hardpoint.toolbox.nonfinite import Nonfinite, NotFinite, watch_nan
 from hardpoint.toolbox.recording import Record, record
 from hardpoint.toolbox.rules import Fallback, fallback
 from hardpoint.toolbox.summary import summary
 
 __all__ = [
+    "Alive",
     "Compare",
     "Dump",
     "Fallback",
@@ -22,6 +24,7 @@ __all__ = [
     "Nonfinite",
     "NotFinite",
     "Record",
+    "alive",
     "compare",
     "dump",
     "fallback",
