@@ -68,4 +68,5 @@ def test_observers():
     rows = {row["tool"]: row for row in printed("observers.py")}
     assert rows["off"]["operator_ratio"] == rows["off"]["step_ratio"] == 1
     assert rows["dump, level 1"]["operator_ratio"] > 2
+    assert rows["compare"]["step_ratio"] > rows["NaN and Inf"]["step_ratio"] > 1
     assert rows["compare"]["step_ratio"] > rows["dump, level 1"]["step_ratio"]

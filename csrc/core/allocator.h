@@ -31,6 +31,7 @@ struct BlockInfo {
   uint64_t address;
   size_t size, requested;
   bool allocated, active;  // active and not allocated: freed, still in use on another stream
+  uint64_t number;         // of its last allocation, counted from 1; an address may be given out again, a number not
 };
 
 struct SegmentInfo {

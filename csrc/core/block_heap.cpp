@@ -22,6 +22,7 @@ Block* BlockHeap::new_block(char* address, size_t size, Segment* segment) {
   block->address = address;
   block->size = size;
   block->requested = 0;
+  block->number = 0;
   block->segment = segment;
   block->prev = block->next = block->link = nullptr;
   return block;
@@ -225,8 +226,8 @@ std::vector<SegmentInfo> BlockHeap::snapshot() const {
     for (const Block* block = segment.first; block != nullptr; block = block->next) {
       const bool allocated = block->state == BlockState::kAllocated;
       const bool active = allocated || block->state == BlockState::kPending;
-      info.blocks.push_back(
-          {reinterpret_cast<uint64_t>(block->address), block->size, active ? block->requested : 0, allocated, active});
+      info.blocks.push_back({reinterpret_cast<uint64_t>(block->address), block->size, active ? block->requested : 0,
+                             allocated, active, block->number});
     }
     infos.push_back(std::move(info));
   }

@@ -49,6 +49,7 @@ struct Block {
   char* address;
   size_t size;
   size_t requested;
+  uint64_t number;  // of its allocation
   Segment* segment;
   Block* prev;  // neighbours by address in the segment
   Block* next;
@@ -134,12 +135,14 @@ class BlockHeap {
   // Block objects are never given back to the system, so that freeing a block twice can be noticed.
   std::deque<Block> blocks_;
   Block* unused_ = nullptr;
+  uint64_t allocations_ = 0;  // ever
 };
 
 inline void BlockHeap::count_allocation(Block* block, StatKind kind, size_t requested) {
   const auto size = static_cast<int64_t>(block->size);
   block->state = BlockState::kAllocated;
   block->requested = requested;
+  block->number = ++allocations_;
   stats.increase(kAllocation, kind, 1);
   stats.increase(kAllocatedBytes, kind, size);
   stats.increase(kActive, kind, 1);

@@ -23,6 +23,21 @@ size_t span_of(const DenseTensor& tensor) {
   return static_cast<size_t>(last + 1) * phi::SizeOf(tensor.dtype());
 }
 
+// A tensor's memory, which this does not keep.
+class SeenHolder {
+ public:
+  explicit SeenHolder(const std::shared_ptr<phi::Allocation>& holder)
+      : holder_(holder), address_(reinterpret_cast<uintptr_t>(holder->ptr())), bytes_(holder->size()) {}
+  bool gone() const { return holder_.expired(); }
+  uintptr_t address() const { return address_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  const std::weak_ptr<phi::Allocation> holder_;
+  const uintptr_t address_;
+  const size_t bytes_;
+};
+
 // A tensor as tools see it. It shares the memory, and keeps it.
 class SeenTensor {
  public:
@@ -41,6 +56,8 @@ class SeenTensor {
     if (!on_device(tensor_)) return "cpu";
     return place.GetDeviceType() + ":" + std::to_string(place.GetDeviceId());
   }
+
+  SeenHolder holder() const { return SeenHolder(tensor_.Holder()); }
 
   // From the first element to the last, with what lies between.
   py::bytes bytes() const {
@@ -412,7 +429,12 @@ void add_to_python(py::module_& module) {
       .def_property_readonly("device", &SeenTensor::device)
       .def_property_readonly("data_ptr", &SeenTensor::address)
       .def_property_readonly("has_memory", &SeenTensor::has_memory)
+      .def("holder", &SeenTensor::holder)
       .def("bytes", &SeenTensor::bytes);
+  py::class_<SeenHolder>(module, "Holder")
+      .def("gone", &SeenHolder::gone)
+      .def_property_readonly("address", &SeenHolder::address)
+      .def_property_readonly("bytes", &SeenHolder::bytes);
   py::class_<Reference>(module, "Reference").def("run", &Reference::run);
   py::class_<SeenCall>(module, "Call")
       .def_property_readonly("name", &SeenCall::name)

@@ -44,6 +44,7 @@ py::list snapshot(Device& device) {
       entry["address"] = block.address;
       entry["size"] = block.size;
       entry["requested_size"] = block.requested;
+      entry["number"] = block.number;
       entry["state"] = block.allocated ? "active_allocated" : block.active ? "active_pending_free" : "inactive";
       if (block.allocated) allocated += static_cast<int64_t>(block.size);
       if (block.active) active += static_cast<int64_t>(block.size);

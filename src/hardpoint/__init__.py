@@ -22,13 +22,15 @@ from hardpoint._runtime import (
     timeout,
 )
 from hardpoint.kernels import kernel
-from hardpoint.toolbox import Mismatch, compare, dump, fallback, summary
+from hardpoint.toolbox import Mismatch, NotFinite, alive, compare, dump, fallback, record, summary, watch_nan
 from hardpoint.toolbox import settings as _settings
 
 __version__ = "0.1.0"
 __all__ = [
     "Mismatch",
+    "NotFinite",
     "PluginError",
+    "alive",
     "compare",
     "counters",
     "devices",
@@ -36,10 +38,12 @@ __all__ = [
     "fallback",
     "kernel",
     "mounted",
+    "record",
     "reset_counters",
     "set_timeout",
     "summary",
     "timeout",
+    "watch_nan",
 ]
 
 

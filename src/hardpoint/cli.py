@@ -190,13 +190,17 @@ def run(
     fallback: Annotated[str, typer.Option(help="Rules: 'mm,conv2d', '.*=error', '@rules.txt'.")] = "",
     compare: Annotated[str, typer.Option(help="all, mismatches or stop; options follow: 'stop; steps=1:2'.")] = "",
     dump: Annotated[str, typer.Option(help="1, 2 or 3; options follow: '2; ops=mm; file=calls.jsonl'.")] = "",
+    nan: Annotated[str, typer.Option(help="report, all or stop: who makes NaN or Inf; 'stop; save=calls'.")] = "",
+    record: Annotated[str, typer.Option(help="A folder to save calls in: 'calls; ops=mm; calls=failing'.")] = "",
+    alive: Annotated[bool, typer.Option("--alive", help="Show which device memory is in use at the end.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Show where the work was done, at the end.")] = False,
 ) -> None:
-    """Run an unchanged program under the tools. Fails if a comparison is wrong."""
+    """Run an unchanged program under the tools. Fails if a comparison is wrong, or an operator made NaN or Inf."""
     from hardpoint.toolbox import running
 
     try:
-        running.prepare(fallback, compare, dump)
+        switches = {"fallback": fallback, "compare": compare, "dump": dump, "nan": nan, "record": record}
+        running.prepare(**switches, alive="1" if alive else "")
         program = running.find(script)
     except ValueError as error:
         console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
@@ -212,38 +216,35 @@ def run(
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(help="A call that compare saved.")],
+    file: Annotated[list[Path], typer.Argument(help="Calls that a tool saved, or folders of them.")],
     device: Annotated[str, typer.Option(help="The device to run it on, in place of the chosen one.")] = "",
     script: Annotated[Path | None, typer.Option(help="Write a program for a bug report, and run nothing.")] = None,
 ) -> None:
-    """Run a saved call again: compare it with the CPU, and time it."""
-    from types import ModuleType
+    """Run saved calls again: compare them with the CPU, and time them."""
+    from hardpoint.toolbox import comparing, saved_calls
 
-    from hardpoint.toolbox import comparing, phi_replaying
-
-    tool: ModuleType = phi_replaying
+    right = True
     try:
-        if phi_replaying.is_call(file):
-            import hardpoint.paddle
-
-            target = device or hardpoint.paddle.mount()
-        else:
-            import hardpoint.torch
-            from hardpoint.toolbox import replaying as tool
-
-            target = device or hardpoint.torch.mount()
+        files = saved_calls.files(file)
         if script is not None:
-            script.write_text(tool.script(file, target))
+            if len(files) != 1:
+                raise ValueError(f"a script is of one call, not of {len(files)}")
+            tool, target = saved_calls.tool_for(files[0], device)
+            script.write_text(tool.script(files[0], target))
             console.print(f"[green]written[/] {script}", highlight=False)
             return
-        reports, spent, native = tool.replay(file, target)
+        for path in files:
+            tool, target = saved_calls.tool_for(path, device)
+            reports, spent, native = tool.replay(path, target)
+            for report in reports:
+                console.print(comparing.text(report), highlight=False, markup=False, soft_wrap=True)
+                right = right and report["verdict"] not in ("wrong", "fails")
+            if spent == spent:  # what fails has no time
+                console.print(f"{spent:.1f} us on {target}, {native:.1f} us on the CPU", highlight=False)
     except (ValueError, OSError) as error:
         console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
-    for report in reports:
-        console.print(comparing.text(report), highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{spent:.1f} us on {target}, {native:.1f} us on the CPU", highlight=False)
-    if any(report["verdict"] == "wrong" for report in reports):
+    if not right:
         raise typer.Exit(1)
 
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "allocator.h"
@@ -59,6 +60,7 @@ void check_snapshot(hp::CachingAllocator& allocator) {
   const hp::AllocatorStats stats = allocator.stats();
   size_t reserved = 0, allocated = 0, active = 0, inactive_split = 0, inactive_split_bytes = 0, requested = 0;
   uint64_t end = 0;
+  std::set<uint64_t> numbers;
   for (const hp::SegmentInfo& segment : segments) {
     CHECK(segment.address >= end);
     end = segment.address + segment.size;
@@ -72,7 +74,10 @@ void check_snapshot(hp::CachingAllocator& allocator) {
       CHECK(!(last_free && !block.active));  // free neighbours are merged
       last_free = !block.active;
       expected += block.size;
-      if (block.allocated) allocated += block.size;
+      if (block.allocated) {
+        allocated += block.size;
+        CHECK(block.number > 0 && numbers.insert(block.number).second);
+      }
       if (block.active) active += block.size;
       requested += block.requested;
       if (!block.active && segment.blocks.size() > 1) {

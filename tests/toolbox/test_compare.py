@@ -12,6 +12,7 @@ import torch
 import wrong_kernels
 
 import hardpoint
+from hardpoint.toolbox import comparing
 
 
 def reports(file: Path) -> list[dict]:
@@ -178,6 +179,30 @@ def test_tolerances_and_a_wider_reference():
         assert compared.wrong
     with hardpoint.compare("stop", reference="float64"):
         a.exp().log().sum()
+
+
+def test_tolerances_in_the_environment(monkeypatch):
+    @hardpoint.kernel("mul", strided=True)
+    def mul(out, x, y):
+        wrong_kernels.view(out).copy_(wrong_kernels.view(x).cpu() * wrong_kernels.view(y).cpu() * 1.001)
+
+    a = torch.rand(50, device="sim") + 1
+    with mul:
+        for given, right in (
+            ("mul:1e-2:0", True),
+            ("aten::mul.Tensor:1e-2:0", True),
+            (".*:1e-2:0, mul:1e-6:0", False),  # the last counts
+            ("mul@float64:1e-2:0", False),
+            ("mm:1e-2:0, mul@float32:1e-2:0", True),
+        ):
+            monkeypatch.setenv("HARDPOINT_COMPARE", f"mismatches; tolerances={given}")
+            a * a
+            compared = comparing.environment.current
+            monkeypatch.delenv("HARDPOINT_COMPARE")
+            assert compared.failed() != right, given
+    for given in ("mul", "mul:1e-2", "mul:a:b", "mul:-1:0", ":1:1", "(:1:1"):
+        with pytest.raises(ValueError, match="tolerance"):
+            monkeypatch.setenv("HARDPOINT_COMPARE", f"stop; tolerances={given}")
 
 
 def test_a_window_of_steps(tmp_path: Path):

@@ -116,7 +116,7 @@ def test_the_environment_of_a_running_program(capfd, monkeypatch):
         os.environ["HARDPOINT_DUMP"] = "all"
     with pytest.raises(ValueError, match="no option 'operators=mm'"):
         os.environ["HARDPOINT_DUMP"] = "1; operators=mm"
-    with pytest.raises(ValueError, match="cannot be written to /nowhere/calls"):
+    with pytest.raises(ValueError, match="cannot write to /nowhere/calls"):
         os.environ["HARDPOINT_DUMP"] = "1; file=/nowhere/calls"
 
 

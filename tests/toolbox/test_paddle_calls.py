@@ -233,3 +233,50 @@ def test_files_that_are_none(tmp_path: Path):
     with pytest.raises(ValueError, match="is no saved call"):
         phi_replaying.load(tmp_path / "no")
     assert not phi_replaying.is_call(tmp_path / "no")
+
+
+def test_the_first_nan_is_found(tmp_path: Path):
+    x = paddle.to_tensor([4.0, -1.0])
+    with hardpoint.watch_nan(file=tmp_path / "calls", save=tmp_path / "saved") as watched:
+        y = x + x
+        paddle.sqrt(y) * x
+    assert [report["operator"] for report in watched.made] == ["phi::sqrt"]
+    [report] = reports(tmp_path / "calls")
+    assert report["inputs"]["input 0"]["min"] == -2.0
+    assert report["results"]["output 0"]["nan"] == 1
+    assert "test_paddle_calls.py:" in report["place"]
+    [file] = (tmp_path / "saved").iterdir()
+    [again], _, _ = phi_replaying.replay(file, "sim")
+    assert again["verdict"] == "right"
+    with pytest.raises(hardpoint.NotFinite, match="phi::sqrt"), hardpoint.watch_nan("stop"):
+        paddle.sqrt(y)
+
+
+def test_memory_that_stays():
+    x = paddle.randn([100, 100])
+    history = []
+    with hardpoint.alive() as kept:
+        for _ in range(3):
+            history.append(paddle.matmul(x, x) + 1)
+    assert [(group["operator"], group["storages"]) for group in kept.groups] == [("phi::scale", 3)]
+    assert kept.groups[0]["bytes"] >= 3 * 40_000
+    assert "test_paddle_calls.py:" in kept.groups[0]["place"]
+
+
+def test_calls_are_recorded(tmp_path: Path):
+    x = paddle.randn([3, 4])
+    with hardpoint.record(tmp_path / "all", ops="multiply|add", limit=2) as recorded:
+        for _ in range(3):
+            x * x
+    assert [file.name for file in recorded.files] == ["phi.multiply-1.call", "phi.multiply-2.call"]
+    [report], _, _ = phi_replaying.replay(recorded.files[0], "sim")
+    assert report["verdict"] == "right"
+    with hardpoint.record(tmp_path / "failing", calls="failing") as recorded, hardpoint.fallback("error"):
+        x + x
+        with pytest.raises(Exception, match="phi::eig"):
+            paddle.linalg.eig(paddle.randn([3, 3]))
+    [file] = recorded.files
+    with hardpoint.fallback("error"):
+        [report], _, _ = phi_replaying.replay(file, "sim")
+    assert report["verdict"] == "fails"
+    assert "as when it was saved" in report["reason"]

@@ -105,6 +105,33 @@ def test_stopping_at_the_first(tmp_path: Path):
     assert 'wrong.py", line 7' in done.stderr
 
 
+BAD = """
+import torch
+
+a = torch.ones(2, 3, device="sim")
+(a - 1).log()
+a @ a
+"""
+
+
+def test_who_makes_nan_and_what_fails(tmp_path: Path):
+    (tmp_path / "bad.py").write_text(BAD)
+    done = run(
+        *("run", "--nan", "report; save=bad", "--record", "calls; calls=failing", "--alive", "bad.py"),
+        folder=tmp_path,
+    )
+    assert done.returncode == 1
+    assert "nan: aten::log (portable, bad.py:5): made Inf; its inputs had neither NaN nor Inf" in done.stderr
+    assert "record: 1 calls in calls, 1 of them failing" in done.stderr
+    assert "alive: 1 storages of 24 bytes" in done.stderr
+    assert "24 bytes in 1: aten::fill_.Scalar (vendor, bad.py:4): 1 x float32 [2, 3]" in done.stderr
+    again = run("replay", "bad", "calls/aten.mm-1.call", folder=tmp_path)
+    assert again.returncode == 1
+    assert "aten::log (portable" in again.stdout
+    assert "(adapter, bad.py:6): fails: as when it was saved: mat1 and mat2 shapes cannot be multiplied" in again.stdout
+    assert run("replay", "bad", "calls", "--script", "report.py", folder=tmp_path).returncode == 2
+
+
 @pytest.mark.parametrize("page", ["tools.md", "tools.zh-CN.md"])
 def test_the_commands_of_the_documentation(page: str, tmp_path: Path):
     """A loss that diverges, from the first suspicion to the way around, as the page tells it."""

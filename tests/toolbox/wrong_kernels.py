@@ -35,17 +35,17 @@ new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype = ctypes.py_object
 new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
-#: kDLExtDev, and kDLFloat in 32 bits: these tests use no other.
-EXTENSION_DEVICE, FLOAT = 12, 2
+#: kDLExtDev, and the codes of dtypes in 32 bits: these tests use no other.
+EXTENSION_DEVICE = 12
+CODES = {"int32": 0, "float32": 2}
 _kept: list[Any] = []  # torch reads them as long as its tensors live
 
 
 def view(tensor: Any) -> torch.Tensor:
     """A kernel's argument as torch sees it: the same memory, for as long as the call lasts."""
-    assert str(tensor.dtype) == "float32"
     shape = (ctypes.c_int64 * len(tensor.shape))(*tensor.shape)
     strides = (ctypes.c_int64 * len(tensor.shape))(*tensor.strides)
-    made = DLTensor(tensor.data_ptr(), EXTENSION_DEVICE, 0, len(shape), FLOAT, 32, 1, shape, strides)
+    made = DLTensor(tensor.data_ptr(), EXTENSION_DEVICE, 0, len(shape), CODES[str(tensor.dtype)], 32, 1, shape, strides)
     _kept.append((made, shape, strides))
     seen = torch.utils.dlpack.from_dlpack(new_capsule(ctypes.addressof(made), b"dltensor", None))
     assert seen.numel() == math.prod(tensor.shape)

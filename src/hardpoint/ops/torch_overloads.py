@@ -45,9 +45,6 @@ CHOICES = frozenset(
     }
 )
 
-#: Operators whose results are unique only up to a sign, a phase or an order.
-NOT_UNIQUE = frozenset({"_linalg_svd", "linalg_eig", "_linalg_eigh", "linalg_qr", "geqrf", "ormqr"})
-
 #: Results that only the operator's own gradient reads, in whatever form the device saves them: their positions.
 PRIVATE_RESULTS = {
     "_embedding_bag": (1, 2, 3),

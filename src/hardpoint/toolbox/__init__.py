@@ -1,4 +1,4 @@
-"""Tools for a running program: rules for fallback, dump, compare, replay, and a summary of where the work was done.
+"""Tools for a running program: rules, dump, compare, watches for NaN and for memory that stays, record and replay.
 
 All are switched at run time: by the functions of ``hardpoint`` of these names, which are context managers too, by
 environment variables (at the start, or set by the running program), and by ``hardpoint run``. Nothing is rebuilt, and
@@ -9,7 +9,26 @@ from __future__ import annotations
 
 from hardpoint.toolbox.comparing import Compare, Mismatch, compare
 from hardpoint.toolbox.dumping import Dump, dump
+from hardpoint.toolbox.living import Alive, alive
+from hardpoint.toolbox.nonfinite import Nonfinite, NotFinite, watch_nan
+from hardpoint.toolbox.recording import Record, record
 from hardpoint.toolbox.rules import Fallback, fallback
 from hardpoint.toolbox.summary import summary
 
-__all__ = ["Compare", "Dump", "Fallback", "Mismatch", "compare", "dump", "fallback", "summary"]
+__all__ = [
+    "Alive",
+    "Compare",
+    "Dump",
+    "Fallback",
+    "Mismatch",
+    "Nonfinite",
+    "NotFinite",
+    "Record",
+    "alive",
+    "compare",
+    "dump",
+    "fallback",
+    "record",
+    "summary",
+    "watch_nan",
+]

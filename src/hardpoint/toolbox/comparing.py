@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import atexit
-import json
-import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
-from hardpoint.toolbox import options, steps_of_optimizers, verdicts, watching, wording
+from hardpoint.toolbox import options, steps_of_optimizers, switches, verdicts, watching, wording, writing
+from hardpoint.toolbox.tolerances import Tolerance
+from hardpoint.toolbox.tolerances import check as check_tolerances
+from hardpoint.toolbox.tolerances import parse as parse_tolerances
 
 #: all: every call is reported; mismatches: only what is wrong; stop: the first wrong call raises.
 MODES = ("all", "mismatches", "stop")
 #: Bytes of inputs beyond which a call is not compared.
 MAX_BYTES = 1 << 30
-
-Tolerance = tuple[float, float]
 
 
 class Mismatch(RuntimeError):
@@ -56,24 +53,16 @@ class Compare(watching.Tool):
         self.mode = mode
         self.first, self.last = _window(steps)
         self.wide = bool(reference)
-        self.tolerances = dict(tolerances or {})
+        self.tolerances = check_tolerances(tolerances or {})
         self.max_bytes = max_bytes
-        self.save = None if save is None else Path(save)
         self.counts: Counter[str] = Counter()
         #: Wrong calls, by operator.
         self.wrong: Counter[str] = Counter()
-        self._mismatch: Mismatch | None = None  # that ended the program's call
         self._step = 1
         self._lock = threading.Lock()
         self._steps = steps_of_optimizers.Steps(self.step)
-        self._file: IO[str] | None = None
-        try:
-            if self.save is not None:
-                self.save.mkdir(parents=True, exist_ok=True)
-            if file is not None:
-                self._file = open(file, "a")  # noqa: SIM115  (closed by stop)
-        except OSError as error:
-            raise ValueError(f"compare cannot write to {error.filename}: {error.strerror}") from None
+        self.save = None if save is None else writing.folder("compare", save)
+        self._reports = writing.Reports("compare", file, text)
         self.start()
 
     def step(self) -> None:
@@ -96,28 +85,25 @@ class Compare(watching.Tool):
                 self.wrong[call.name] += 1
                 number = self.wrong[call.name]
         if report["verdict"] == "wrong" and self.save is not None:
-            safe = call.name.replace("::", ".")
-            report["saved"] = str(state.save(self.save / f"{safe}-{number}.call", report))
+            report["saved"] = str(state.save(writing.call_file(self.save, call.name, number), report))
         if report["verdict"] == "wrong" or self.mode == "all":
             self._write(report)
         if report["verdict"] == "wrong" and self.mode == "stop":
-            self._mismatch = Mismatch(text(report))
-            raise self._mismatch
+            self.end_program(Mismatch(text(report)))
 
     def _write(self, report: dict[str, Any]) -> None:
-        with self._lock:
-            if self._file is not None and not self._file.closed:
-                print(json.dumps(report), file=self._file, flush=True)
-            elif self._file is None and not (self.mode == "stop" and report["verdict"] == "wrong"):
-                print("\n".join(f"[hardpoint] {line}" for line in text(report).splitlines()), file=sys.stderr)
+        if self._reports.to_file or not (self.mode == "stop" and report["verdict"] == "wrong"):
+            self._reports.write(report)
 
     def stop(self) -> None:
         """End it."""
         super().stop()
         self._steps.stop()
-        with self._lock:
-            if self._file is not None:
-                self._file.close()
+        self._reports.close()
+
+    def failed(self) -> bool:
+        """Whether any call was wrong."""
+        return bool(self.wrong)
 
     def summary(self) -> str:
         """How it went, in one line."""
@@ -128,16 +114,6 @@ class Compare(watching.Tool):
             + (f": {wrong}" if wrong else "")
             + (f"; {others} not compared" if others else "")
         )
-
-    def __enter__(self) -> Compare:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        if self._mismatch is not None and error is not None and not isinstance(error, Mismatch):
-            raise self._mismatch from error  # on its way through Paddle it became an error of Paddle's
 
 
 def _window(steps: str) -> tuple[float, float]:
@@ -165,27 +141,17 @@ def text(report: dict[str, Any]) -> str:
 
 compare = Compare
 
-_environment: Compare | None = None
 
-
-def in_environment() -> Compare | None:
-    """What HARDPOINT_COMPARE switched on."""
-    return _environment
-
-
-def set_environment(value: str | None) -> None:
-    """What HARDPOINT_COMPARE says, in place of what it said before: ``stop``, or ``all; ops=mm; steps=1:2``."""
-    global _environment
-    names = ("ops", "steps", "reference", "file", "save", "max_bytes")
-    mode, given = options.parse(value or "0", "HARDPOINT_COMPARE", names)
+def _from_environment(mode: str, given: dict[str, str]) -> Compare:
     settings: dict[str, Any] = dict(given)
-    if "max_bytes" in given:
-        settings["max_bytes"] = int(given["max_bytes"])
-    off = mode in ("0", "") and not given
-    made = None if off else Compare("mismatches" if mode in ("1", "") else mode, **settings)
-    if _environment is not None:
-        _environment.stop()
-        print(f"[hardpoint] {_environment.summary()}", file=sys.stderr)
-    elif made is not None:
-        atexit.register(set_environment, None)
-    _environment = made
+    settings["max_bytes"] = options.number(given, "max_bytes", MAX_BYTES, "HARDPOINT_COMPARE")
+    settings["tolerances"] = parse_tolerances(given.get("tolerances", ""))
+    return Compare("mismatches" if mode in ("1", "") else mode, **settings)
+
+
+#: ``stop``, or ``all; ops=mm; steps=1:2; tolerances=mm:1e-3:1e-4``.
+environment = switches.Switch(
+    "HARDPOINT_COMPARE",
+    ("ops", "steps", "reference", "tolerances", "file", "save", "max_bytes"),
+    _from_environment,
+)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from hardpoint.ops import all_ops
+from hardpoint.ops.torch_overloads import HIDDEN_WRITES
 
 
 @functools.cache
@@ -45,6 +46,14 @@ def result_names(name: str) -> list[str]:
     """Names of the results; those without one are numbered."""
     returns = overload(name)._schema.returns
     return [r.name or ("result" if len(returns) == 1 else f"result {i}") for i, r in enumerate(returns)]
+
+
+@functools.cache
+def written(name: str) -> frozenset[str]:
+    """Names of the arguments that the operator writes."""
+    schema = overload(name)._schema
+    written = {a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write}
+    return frozenset(written | set(HIDDEN_WRITES.get(name.removeprefix("aten::"), ())))
 
 
 def tensor(value: torch.Tensor) -> dict[str, Any]:

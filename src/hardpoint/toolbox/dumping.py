@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import threading
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
-from hardpoint.toolbox import options, watching, wording
+from hardpoint.toolbox import options, switches, watching, wording, writing
 
 #: 1: operator and tier; 2: arguments and results as well; 3: with values.
 LEVELS = (0, 1, 2, 3)
@@ -23,13 +19,7 @@ class Dump(watching.Tool):
             raise ValueError(f"a dump has the levels 0 to {LEVELS[-1]}, not {level}")
         super().__init__(options.patterns(ops))
         self.level = level
-        self._lock = threading.Lock()
-        self._file: IO[str] | None = None
-        if file is not None and level > 0:
-            try:
-                self._file = open(file, "a")  # noqa: SIM115  (closed by stop)
-            except OSError as error:
-                raise ValueError(f"a dump cannot be written to {file}: {error.strerror}") from None
+        self._reports = writing.Reports("dump", file if level > 0 else None, _text)
         if level > 0:
             self.start()
 
@@ -55,42 +45,25 @@ class Dump(watching.Tool):
             record["results"] = call.describe_results(self.level > 2)
         if error is not None:
             record["error"] = error
-        self._print(record)
-
-    def _print(self, record: dict[str, Any]) -> None:
-        text = json.dumps(record) if self._file is not None else _text(record)
-        with self._lock:
-            out = self._file if self._file is not None else sys.stderr
-            if not out.closed:
-                print(text, file=out, flush=True)
+        self._reports.write(record)
 
     def stop(self) -> None:
         """End the dump."""
         super().stop()
-        with self._lock:
-            if self._file is not None:
-                self._file.close()
-
-    def __enter__(self) -> Dump:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        self._reports.close()
 
 
 def _text(record: dict[str, Any]) -> str:
     indent = "  " * record["depth"]
     place = f"  ({record['place']})" if record["place"] else ""
     kernel = f" kernel {record['kernel']}" if record.get("kernel") else ""
-    lines = [f"[hardpoint] {indent}{record['operator']}: {record['tier']}{kernel}{place}"]
+    lines = [f"{indent}{record['operator']}: {record['tier']}{kernel}{place}"]
     for group in ("arguments", "results"):
         for name, described in record.get(group, {}).items():
             arrow = "->" if group == "results" else "  "
-            lines.append(f"[hardpoint] {indent}  {arrow} {name}: {wording.words(described)}")
+            lines.append(f"{indent}  {arrow} {name}: {wording.words(described)}")
     if "error" in record:
-        lines.append(f"[hardpoint] {indent}  raised: {record['error']}")
+        lines.append(f"{indent}  raised: {record['error']}")
     return "\n".join(lines)
 
 
@@ -103,16 +76,11 @@ def dump(level: int = 1, *, ops: str = "", file: str | Path | None = None) -> Du
     return Dump(level, ops, file)
 
 
-_environment: Dump | None = None
-
-
-def set_environment(text: str | None) -> None:
-    """What HARDPOINT_DUMP says, in place of what it said before: ``2``, or ``2; ops=mm; file=calls.jsonl``."""
-    global _environment
-    level, given = options.parse(text or "", "HARDPOINT_DUMP", ("ops", "file"))
+def _from_environment(level: str, given: dict[str, str]) -> Dump:
     if not (level or "0").isdigit():
         raise ValueError(f"HARDPOINT_DUMP is a level from 0 to {LEVELS[-1]}, not '{level}'")
-    made = Dump(int(level or 0), given.get("ops", ""), given.get("file"))
-    if _environment is not None:
-        _environment.stop()
-    _environment = made
+    return Dump(int(level or 0), given.get("ops", ""), given.get("file"))
+
+
+#: ``2``, or ``2; ops=mm; file=calls.jsonl``.
+environment = switches.Switch("HARDPOINT_DUMP", ("ops", "file"), _from_environment)

@@ -26,3 +26,13 @@ def patterns(text: str) -> tuple[str, ...]:
     from hardpoint.toolbox.rules import parse as parse_rules
 
     return tuple(pattern for pattern, _ in parse_rules(text))
+
+
+def number(options: dict[str, str], name: str, default: int, tool: str) -> int:
+    """An option that is a whole number."""
+    text = options.get(name)
+    if text is None:
+        return default
+    if not text.isdigit():
+        raise ValueError(f"{tool}: {name} is a whole number, not '{text}'")
+    return int(text)

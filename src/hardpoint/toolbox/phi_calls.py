@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hardpoint.check.closeness import Values
 from hardpoint.ops.phi import all_kernels
 from hardpoint.toolbox import places, watching
+from hardpoint.toolbox.ranges import FINITE, measured, of_number
 
 #: What numpy has no dtype for, by the bits that it has.
 _BITS = {"bfloat16": "uint16", "pstring": "uint8"}
@@ -127,6 +128,62 @@ class PhiCall(watching.Call):
         from hardpoint.toolbox.phi_trials import PhiTrial
 
         return PhiTrial(self, max_bytes)
+
+    def keep(self, max_bytes: int, copy: bool) -> watching.Kept:
+        """Keep the inputs."""
+        from hardpoint.toolbox.phi_keeping import PhiKept
+
+        return PhiKept(self, max_bytes, copy)
+
+    def outputs(self) -> dict[str, Any]:
+        """What came out of it."""
+        return named("output", self.results)
+
+    def worst(self, values: list[Any]) -> int:
+        """On the host."""
+        found = FINITE
+        for value in values:
+            if isinstance(value, (float, complex)):
+                found = max(found, of_number(abs(value)))
+            elif (array := elements(value)) is not None and array.dtype.kind in "fc" and array.size:
+                found = max(found, of_number(float(np.abs(array).max())))
+        return found
+
+    def ranges(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Of tensors, and numbers as they are."""
+        found: dict[str, Any] = {}
+        for name, value in named.items():
+            if (array := elements(value)) is not None:
+                found[name] = {"dtype": value.dtype, "sizes": value.sizes, **measured(array)}
+            elif isinstance(value, float):
+                found[name] = value
+        return found
+
+    def storages(self) -> Iterator[watching.Storage]:
+        """Of outputs that do not lie in an input."""
+        known = {seen.data_ptr for seen in tensors(self.inputs)}
+        for seen in tensors(self.results):
+            if seen.has_memory and seen.device != "cpu" and seen.data_ptr not in known:
+                held = seen.holder()
+                yield watching.Storage(("phi", held.address), held.gone, held.bytes, seen.dtype, tuple(seen.sizes))
+
+
+def named(kind: str, values: list[Any]) -> dict[str, Any]:
+    """Tensors by their positions; those of a list by two."""
+    found: dict[str, Any] = {}
+    for i, value in enumerate(values):
+        if isinstance(value, list):
+            found |= {f"{kind} {i}[{k}]": each for k, each in enumerate(value)}
+        else:
+            found[f"{kind} {i}"] = value
+    return found
+
+
+def elements(value: Any) -> NDArray[Any] | None:
+    """Of a tensor that was saved, or that the adapter shows; None for what is none, or has no memory."""
+    if isinstance(value, Saved):
+        return value.values().array
+    return Saved.of(value).values().array if getattr(value, "has_memory", False) else None
 
 
 def _place() -> places.Place:

@@ -4,43 +4,42 @@ from __future__ import annotations
 
 import base64
 import json
-import statistics
-import time
 import zipfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hardpoint.toolbox.phi_calls import Saved, tensors
-
-if TYPE_CHECKING:
-    from hardpoint.toolbox.phi_trials import PhiTrial
+from hardpoint.toolbox import saved_calls
+from hardpoint.toolbox.phi_calls import PhiCall, Saved, tensors
 
 FORMAT = "hardpoint call of Paddle"
 VERSION = 1
 #: Bytes of a file that still fit into a script.
 MAX_EMBEDDED = 64 << 10
-REPEATS = 20
 
 
-def save(path: Path, trial: PhiTrial, report: dict[str, Any]) -> Path:
-    """Write a call: an archive of what it was, as JSON, and of each input's bytes."""
+def save(path: Path, call: PhiCall, inputs: list[Any], outputs: list[Any], report: dict[str, Any]) -> Path:
+    """Write a call: an archive of what it was, as JSON, and of each input's bytes.
+
+    ``inputs`` are :class:`Saved`; ``outputs`` are those of before the call.
+    """
     import paddle
 
-    flat = list(tensors(trial.inputs))
-    addresses = [seen.data_ptr for seen in tensors(trial.call.inputs)]
+    flat = list(tensors(inputs))
+    addresses = [seen.data_ptr for seen in tensors(call.inputs)]
     content = {
         "format": FORMAT,
         "version": VERSION,
         "paddle": paddle.__version__,
-        "kernel": trial.call.bare_name,
-        "dtype": trial.call.dtype,
-        "inputs": _positions(trial.inputs, iter(range(len(flat)))),
+        "kernel": call.bare_name,
+        "dtype": call.dtype,
+        "inputs": _positions(inputs, iter(range(len(flat)))),
         "tensors": [[saved.dtype, saved.sizes, saved.strides] for saved in flat],
-        "attributes": [_plain(value) for value in trial.call.attributes],
-        "outputs": [_output(each, addresses) for each in trial.outputs],
+        "attributes": [_plain(value) for value in call.attributes],
+        "outputs": [_output(each, addresses) for each in outputs],
         "place": report.get("place", ""),
         "tier": report.get("tier", ""),
+        "error": report.get("error", ""),
     }
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("call.json", json.dumps(content))
@@ -139,30 +138,48 @@ def replay(path: Path, device: str) -> tuple[list[dict[str, Any]], float, float]
 
     Both times include the way of the inputs: to the device, or back for the CPU's kernel.
     """
+    import paddle
+
     from hardpoint.toolbox.collecting import Collect
     from hardpoint.toolbox.rules import fallback
 
     content = load(path)
-    with Collect() as collected:
-        call(content, device)
-    spent = _microseconds(content, device)
-    with fallback(f"phi::{content['kernel']}=cpu"):
-        native = _microseconds(content, device)
-    # Parts of the call only where they are wrong themselves.
     name = f"phi::{content['kernel']}"
-    return [r for r in collected.reports if r["operator"] == name or r["verdict"] == "wrong"], spent, native
 
-
-def _microseconds(content: dict[str, Any], device: str) -> float:
-    import paddle
-
-    times = []
-    for _ in range(REPEATS + 1):  # the first may compile
-        start = time.perf_counter()
+    def run() -> None:
         call(content, device)
         paddle.device.synchronize(device)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:]) * 1e6
+
+    try:
+        with Collect() as collected:
+            run()
+    except Exception as error:
+        return [_failure(name, content, device, str(error))], float("nan"), float("nan")
+    spent = saved_calls.microseconds(run)
+    with fallback(f"{name}=cpu"):
+        native = saved_calls.microseconds(run)
+    # Parts of the call only where they are wrong themselves.
+    reports = [r for r in collected.reports if r["operator"] == name or r["verdict"] == "wrong"]
+    saved_calls.note_mended(content, reports)
+    return reports, spent, native
+
+
+def _failure(name: str, content: dict[str, Any], device: str, message: str) -> dict[str, Any]:
+    from hardpoint.toolbox.rules import fallback
+
+    try:
+        with fallback(f"{name}=cpu"):
+            call(content, device)
+        native = "the CPU has a result"
+    except Exception as error:
+        native = f"the CPU refuses it as well: {saved_calls.first_line(told(str(error)))}"
+    return saved_calls.failure(name, content, told(message), native)
+
+
+def told(message: str) -> str:
+    """Of an error of Paddle's, which may have a stack in front of it, what was said."""
+    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("---")]
+    return next((line for line in lines if line.startswith("(")), lines[-1] if lines else "")
 
 
 SCRIPT = '''\

@@ -16,7 +16,7 @@ from hardpoint.ops.phi import all_kernels
 from hardpoint.ops.phi._semantics import CHOICES, NOT_UNIQUE, PRIVATE_OUTPUTS, RANDOM, UNDEFINED
 from hardpoint.toolbox import phi_calls, verdicts
 from hardpoint.toolbox.phi_calls import PhiCall, Saved
-from hardpoint.toolbox.rules import matches
+from hardpoint.toolbox.tolerances import find as tolerance_for
 
 
 @functools.cache
@@ -65,7 +65,7 @@ class PhiTrial:
         """Write the call with its inputs to a file, for ``hardpoint replay``."""
         from hardpoint.toolbox import phi_replaying
 
-        return phi_replaying.save(path, self, report)
+        return phi_replaying.save(path, self.call, self.inputs, self.outputs, report)
 
     def _untouched(self) -> list[dict[str, Any]]:
         written = {each.data_ptr for each in phi_calls.tensors(self.call.results) if each.has_memory}
@@ -85,7 +85,6 @@ class PhiTrial:
     ) -> list[dict[str, Any]]:
         name = self.call.bare_name
         reports = []
-        given = next((t for pattern, t in tolerances.items() if matches(pattern, self.call.name)), None)
         for position, (seen, expected) in enumerate(zip(phi_calls.tensors(self.call.results), right, strict=True)):
             if expected is None or not seen.has_memory or position in PRIVATE_OUTPUTS.get(name, ()):
                 continue
@@ -96,6 +95,7 @@ class PhiTrial:
                 problem = closeness.distribution(actual.array, expected.array)
                 wrong = {"problem": problem} if problem else {}
             else:
+                given = tolerance_for(tolerances, self.call.name, expected.dtype)
                 tolerance = given or _tolerances().get((name, expected.dtype))
                 if wide and (exact := self._wide(position)) is not None and exact.shape == expected.array.shape:
                     expected = closeness.Values(closeness.rounded(exact, expected.dtype), expected.dtype)

@@ -87,6 +87,7 @@ class Modules:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
+        self._local = threading.local()  # modules that are left later are not told of
 
     def _enter(self, module: Any, arguments: Any) -> None:
         stack = self._stack()

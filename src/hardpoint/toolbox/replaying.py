@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import base64
-import statistics
-import time
 import zlib
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from hardpoint.toolbox import describing, references, snapshots
+from hardpoint.toolbox import describing, references, saved_calls, snapshots
 from hardpoint.toolbox.collecting import Collect
 
 FORMAT = "hardpoint call"
 VERSION = 1
 #: Bytes of a file that still fit into a script.
 MAX_EMBEDDED = 64 << 10
-REPEATS = 20
 
 
 def save(path: Path, name: str, arguments: list[Any], devices: list[str], report: dict[str, Any]) -> Path:
@@ -32,6 +29,7 @@ def save(path: Path, name: str, arguments: list[Any], devices: list[str], report
         "devices": devices,
         "place": report.get("place", ""),
         "tier": report.get("tier", ""),
+        "error": report.get("error", ""),
     }
     torch.save(content, path)
     return path
@@ -96,8 +94,12 @@ def replay(path: Path, device: str) -> tuple[list[dict[str, Any]], float, float]
     content = load(path)
     name = content["operator"]
     with torch.no_grad():
-        with Collect() as collected:
-            call(name, on_device(content, device))
+        arguments = on_device(content, device)
+        try:
+            with Collect() as collected:
+                call(name, arguments)
+        except Exception as error:
+            return [_failure(content, str(error))], float("nan"), float("nan")
         arguments = on_device(content, device)
         module = getattr(torch, torch.device(device).type)
 
@@ -105,27 +107,29 @@ def replay(path: Path, device: str) -> tuple[list[dict[str, Any]], float, float]
             call(name, arguments)
             module.synchronize()
 
-        spent = _microseconds(on_the_device)
+        spent = saved_calls.microseconds(on_the_device)
         try:
-            native = _microseconds(lambda: references.call(name, content["arguments"]))
+            native = saved_calls.microseconds(lambda: references.call(name, content["arguments"]))
         except references.NoReference:
             native = float("nan")
     # Parts of the call only where they are wrong themselves.
     reports = [r for r in collected.reports if r["operator"] == name or r["verdict"] == "wrong"]
+    saved_calls.note_mended(content, reports)
     return reports, spent, native
 
 
-def _microseconds(function: Any) -> float:
-    times = []
-    for _ in range(REPEATS + 1):  # the first may compile
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:]) * 1e6
+def _failure(content: dict[str, Any], message: str) -> dict[str, Any]:
+    """The report of a call that raises."""
+    try:
+        references.call(content["operator"], content["arguments"])
+        native = "the CPU has a result"
+    except references.NoReference as error:
+        native = f"the CPU refuses it as well: {error}"
+    return saved_calls.failure(content["operator"], content, message, native)
 
 
 SCRIPT = '''\
-"""{name} on '{device}' against the CPU{place}."""
+"""{name} on '{device}' against the CPU{place}{error}."""
 import base64, io, zlib  # noqa: E401
 
 import torch
@@ -158,6 +162,11 @@ for a, b in zip(ours, call({cpu}, saved["arguments"])):
 '''
 
 
+def _quoted(message: str) -> str:
+    """For the inside of a string of the script."""
+    return message.replace("\\", "").replace('"', "'")
+
+
 def script(path: Path, device: str) -> str:
     """A program for a bug report: it makes the call on both sides, and fails where they differ.
 
@@ -171,6 +180,7 @@ def script(path: Path, device: str) -> str:
         name=name,
         device=device,
         place=f", called at {content['place']}" if content["place"] else "",
+        error=f", fails: {_quoted(content['error'])}" if content.get("error") else "",
         source=embedded if len(packed) <= MAX_EMBEDDED else repr(str(path)),
         names=describing.argument_names(name),
         ours=f"torch.ops.{describing.overload(name)}",

@@ -29,7 +29,7 @@ Rule = tuple[str, list[str]]
 def parse(text: str, depth: int = 0) -> list[Rule]:
     """Rules as pairs of a pattern and the tiers that it denies. Raises ``ValueError``, naming the rule."""
     rules: list[Rule] = []
-    for item in _split(text):
+    for item in split(text):
         if item.startswith("@"):
             rules += _read(Path(item[1:].strip()).expanduser(), depth)
         elif item == "error":
@@ -42,7 +42,7 @@ def parse(text: str, depth: int = 0) -> list[Rule]:
     return rules
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """Items between commas and line ends, but for commas inside brackets; ``#`` starts a comment."""
     items, item, open_brackets = [], "", 0
     for line in text.splitlines():

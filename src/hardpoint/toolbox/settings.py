@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from hardpoint.toolbox import comparing, dumping, rules
+from hardpoint.toolbox import comparing, dumping, living, nonfinite, recording, rules
 
+#: Tools that a variable may have switched on.
+SWITCHES = tuple(tool.environment for tool in (dumping, comparing, nonfinite, recording, living))
 VARIABLES: dict[str, Callable[[str | None], None]] = {
     "HARDPOINT_FALLBACK": rules.set_environment,
-    "HARDPOINT_DUMP": dumping.set_environment,
-    "HARDPOINT_COMPARE": comparing.set_environment,
+    **{switch.variable: switch.set for switch in SWITCHES},
 }
 
 

@@ -12,17 +12,11 @@ from numpy.typing import NDArray
 from hardpoint import ops
 from hardpoint.check import compare as rules
 from hardpoint.check.compare import values_of
-from hardpoint.ops.torch_overloads import CHOICES, HIDDEN_WRITES, NOT_UNIQUE, PRIVATE_RESULTS
-from hardpoint.toolbox import describing, references, snapshots, verdicts
-from hardpoint.toolbox.rules import matches
+from hardpoint.ops.torch_overloads import CHOICES, PRIVATE_RESULTS
+from hardpoint.toolbox import describing, invariants, references, snapshots, verdicts
+from hardpoint.toolbox.describing import written as written_by
+from hardpoint.toolbox.tolerances import find as tolerance_for
 from hardpoint.toolbox.watching import Call
-
-
-def _written(name: str) -> set[str]:
-    """Arguments that the operator writes."""
-    schema = describing.overload(name)._schema
-    written = {a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write}
-    return written | set(HIDDEN_WRITES.get(name.removeprefix("aten::"), ()))
 
 
 def _is_random(call: Call) -> bool:
@@ -89,14 +83,14 @@ class Trial:
     def _compare(self, tolerances: Mapping[str, tuple[float, float]], wide: bool) -> list[dict[str, Any]]:
         call = self.call
         # The inputs stay as they were, for a wider reference and for a file.
-        copies = snapshots.copy(self.inputs, "cpu") if _written(call.name) else {}
+        copies = snapshots.copy(self.inputs, "cpu") if written_by(call.name) else {}
         arguments = snapshots.replace(self.inputs, copies)
         results = references.call(call.name, arguments)
         if _is_random(call):
             return self._distribution(results, arguments)
         wider = _Wider(call.name, self.inputs)
         reports = []
-        written = _written(call.name)
+        written = written_by(call.name)
         names = describing.argument_names(call.name)
         ours, right = list(_named(names, self._device)), list(_named(names, arguments))
         changed = {t.untyped_storage()._cdata for name, t in ours if name.partition("[")[0] in written}
@@ -123,7 +117,21 @@ class Trial:
                 continue
             tensor_wrong = self._judge(actual, expected, tolerances, wider, wide, position, True)
             reports.append({"name": name, **describing.tensor(actual), "wrong": tensor_wrong})
+        if not any(report["wrong"] for report in reports):
+            reports += self._rules(tolerances, snapshots.tensors(results))
         return reports
+
+    def _rules(self, tolerances: Mapping[str, tuple[float, float]], right: list[torch.Tensor]) -> list[dict[str, Any]]:
+        """What must hold of results that are not unique, all together."""
+        name = self.call.name
+        bare = name.removeprefix("aten::").split(".")[0]
+        if not invariants.knows(bare):
+            return []
+        actual = snapshots.tensors(self.call.results)
+        given = dict(zip(describing.argument_names(name), self.inputs, strict=True))
+        tolerance = tolerance_for(tolerances, name, str(right[0].dtype).removeprefix("torch."))
+        judged = invariants.judge(bare, given, actual, right, tolerance)
+        return [{"name": words, **describing.tensor(actual[0]), "wrong": wrong} for words, wrong in judged]
 
     def _judge(
         self,
@@ -137,10 +145,10 @@ class Trial:
     ) -> dict[str, Any]:
         name = self.call.name
         bare = name.removeprefix("aten::").split(".")[0]
-        given = next((t for pattern, t in tolerances.items() if matches(pattern, name)), None)
-        tolerance = given or ops.tolerances().get((bare, str(expected.dtype).removeprefix("torch.")))
-        if bare in NOT_UNIQUE and actual.shape == expected.shape:
-            return {}
+        dtype = str(expected.dtype).removeprefix("torch.")
+        tolerance = tolerance_for(tolerances, name, dtype) or ops.tolerances().get((bare, dtype))
+        if invariants.knows(bare) and actual.shape == expected.shape and actual.dtype == expected.dtype:
+            return {}  # see _rules
         if wide and (reference := wider.get(position, result)) is not None and reference.shape == expected.shape:
             expected = reference.to(expected.dtype)
         wrong = verdicts.judge(values_of(actual), values_of(expected), tolerance, lambda: wider.array(position, result))
@@ -167,7 +175,7 @@ class Trial:
 
     def _distribution(self, results: list[Any], arguments: list[Any]) -> list[dict[str, Any]]:
         """Random values: not the same, but distributed alike. What was drawn is in results and in what is written."""
-        written = _written(self.call.name)
+        written = written_by(self.call.name)
         names = describing.argument_names(self.call.name)
         drawn = [t for name, t in _named(names, self._device) if name.partition("[")[0] in written]
         right = [t for name, t in _named(names, arguments) if name.partition("[")[0] in written]

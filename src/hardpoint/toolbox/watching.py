@@ -9,15 +9,17 @@ from __future__ import annotations
 import itertools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hardpoint._runtime import core
 from hardpoint.toolbox import places
 from hardpoint.toolbox.rules import matches
 
 _numbers = itertools.count(1)
+T = TypeVar("T", bound="Tool")
 
 
 class Trial(Protocol):
@@ -28,6 +30,34 @@ class Trial(Protocol):
 
     def save(self, path: Path, report: dict[str, Any]) -> Path:
         """Write the call with its inputs to a file, for ``hardpoint replay``."""
+
+
+class Kept(Protocol):
+    """Inputs of a call as they were before it."""
+
+    #: Why they are not kept; empty if they are.
+    reason: str
+    #: Whether everything is as it was; if not, what the call wrote was too large to be kept.
+    complete: bool
+
+    def bytes(self) -> int:
+        """What a file of them takes."""
+
+    def named(self) -> dict[str, Any]:
+        """By name; what is only written is no input."""
+
+    def save(self, path: Path, report: dict[str, Any]) -> Path:
+        """Write the call with them to a file, for ``hardpoint replay``."""
+
+
+class Storage(NamedTuple):
+    """Memory that a call made or wrote, without a reference that would keep it."""
+
+    key: Hashable  # the same for the same memory
+    gone: Callable[[], bool]
+    bytes: int
+    dtype: str
+    sizes: tuple[int, ...]
 
 
 class Call(ABC):
@@ -59,6 +89,26 @@ class Call(ABC):
     def trial(self, max_bytes: int) -> Trial:
         """Save the inputs for a comparison, unless they take more than ``max_bytes``."""
 
+    @abstractmethod
+    def keep(self, max_bytes: int, copy: bool) -> Kept:
+        """Keep the inputs: copied at once, or as they are but for what the call writes."""
+
+    @abstractmethod
+    def outputs(self) -> dict[str, Any]:
+        """Results, and arguments that are written and not among them, by name."""
+
+    @abstractmethod
+    def worst(self, values: list[Any]) -> int:
+        """How bad the worst element of tensors and numbers is; see :mod:`ranges`."""
+
+    @abstractmethod
+    def ranges(self, named: dict[str, Any]) -> dict[str, Any]:
+        """The range of each tensor, for JSON."""
+
+    @abstractmethod
+    def storages(self) -> Iterator[Storage]:
+        """Memory on the device of what came out of it."""
+
 
 class Tool:
     """Something that looks at calls. :meth:`start` and :meth:`stop` switch it, for every thread."""
@@ -66,6 +116,7 @@ class Tool:
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         self.patterns = tuple(patterns) or (".*",)
         self._wanted: dict[str, bool] = {}
+        self._raised: Exception | None = None
 
     def wants(self, name: str) -> bool:
         """Whether it looks at this operator."""
@@ -90,6 +141,29 @@ class Tool:
     def stop(self) -> None:
         """Until the next operator. Doing it twice is harmless."""
         _switch(self, False)
+
+    def failed(self) -> bool:
+        """Whether it found what ought not to be."""
+        return False
+
+    def summary(self) -> str:
+        """How it went, for the end of the program; empty if there is nothing to say."""
+        return ""
+
+    def end_program(self, error: Exception) -> None:
+        """Raise in the program's call."""
+        self._raised = error
+        raise error
+
+    def __enter__(self: T) -> T:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._raised is not None and error is not None and error is not self._raised:
+            raise self._raised from error  # on its way through Paddle it became an error of Paddle's
 
 
 _lock = threading.Lock()
@@ -116,6 +190,11 @@ def _switch(tool: Tool, on: bool) -> None:
             places.modules.start()
         else:
             places.modules.stop()
+
+
+def inside(tool: Tool) -> bool:
+    """Whether this thread is in a call that the tool looks at: what starts now is part of it."""
+    return any(one is tool for call in _thread.calls for one, _ in call.states)
 
 
 def begin(name: str, arguments: list[Any]) -> Call:
