@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class DeviceExtension(Extension):  # type: ignore[misc]
 class TorchExtension(Extension):  # type: ignore[misc]
     """Operators in C++ against the installed torch, with TVM-FFI's and Hardpoint's headers: a Python module.
 
-    Such a wheel belongs to one minor version of torch; what is in a :class:`DeviceExtension` does not.
+    Such a wheel belongs to one minor version of torch, and should ask for it: :func:`torch_requirement`.
     """
 
     def __init__(self, name: str, sources: Sequence[str], **options: Any) -> None:
@@ -86,6 +87,11 @@ class TorchExtension(Extension):  # type: ignore[misc]
         options["libraries"] = _with(options.get("libraries"), ["c10", "torch", "torch_cpu", "torch_python"])
         options["extra_link_args"] = _with(options.get("extra_link_args"), ["-Wl,--strip-all"])
         super().__init__(name, list(sources), language="c++", **options)
+
+
+def torch_requirement() -> str:
+    """The torch that a :class:`TorchExtension` is built for, as a requirement of the wheel: ``torch==2.13.*``."""
+    return f"torch=={'.'.join(version('torch').split('.')[:2])}.*"
 
 
 class BuildExtension(build_ext):  # type: ignore[misc]

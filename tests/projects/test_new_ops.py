@@ -25,6 +25,7 @@ def test_ops(flags: list[str], machine: Machine, tmp_path: Path, capsys: pytest.
     wheel = next((project / "dist").glob("*.whl"))
     assert "acme/libacme.so frameworks: no symbol of torch or Paddle" in checked
     assert ("acme/_C" in checked) == bool(flags)
+    assert ("torch==" in checked) == bool(flags)
     assert ("-py3-none-" in wheel.name) != bool(flags)
     machine.pip("install", wheel)
     if flags:

@@ -99,6 +99,21 @@ def test_a_library_that_is_linked(tmp_path: Path) -> None:
     assert found["acme/libacme.so libraries"].detail.endswith(": libacmedriver.so")
 
 
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_module_that_is_bound_to_torch(pinned: bool, tmp_path: Path) -> None:
+    stub = tmp_path / "torch.c"
+    stub.write_text("void torch_call(void);\nvoid torch_call(void) {}\n")
+    compile_c(stub, tmp_path / "libtorch_cpu.so", "-shared", "-fPIC", "-Wl,-soname,libtorch_cpu.so")
+    source = (
+        '__attribute__((visibility("default"))) void* PyInit_libacme(void);\nvoid* PyInit_libacme(void) {return 0;}\n'
+    )
+    requires = "hardpoint\nRequires-Dist: torch==2.13.*" if pinned else "hardpoint"
+    flags = [f"-L{tmp_path}", "-Wl,--no-as-needed", "-ltorch_cpu"]
+    found = make(tmp_path, source, *flags, entry="", requires=requires)["acme/libacme.so frameworks"]
+    assert found.ok is (None if pinned else False)
+    assert "libtorch_cpu.so" in found.detail
+
+
 def test_what_is_too_new_for_a_policy() -> None:
     newest = {"GLIBC": "2.17", "GLIBCXX": "3.4.20"}
     fitting = [name for name, limits in wheel_check.POLICIES.items() if wheel_check._fits(newest, limits)]

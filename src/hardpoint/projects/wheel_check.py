@@ -60,11 +60,12 @@ def _findings(folder: Path) -> Iterator[Finding]:
         yield from _targets(folder, plugins)
     elif own:
         yield Finding("entry point", False, f'none: without [project.entry-points."{GROUP}"] nobody finds the plug-in')
-    yield _requirements(folder, bool(plugins))
+    required = _requirements(folder)
+    yield _judge_requirements(required, bool(plugins))
     for path, library in libraries.items():
         name = path.relative_to(folder).as_posix()
         if any(symbol.startswith("PyInit_") for symbol in library.exports):
-            yield from _module(name, library)
+            yield _module(name, library, required)
         else:
             yield from _plain(name, library)
         yield from _machine(name, library)
@@ -87,9 +88,12 @@ def _targets(folder: Path, plugins: dict[str, str]) -> Iterator[Finding]:
             yield Finding("entry point", False, f"{name} = {target}: the wheel has no module {module}")
 
 
-def _requirements(folder: Path, is_plugin: bool) -> Finding:
+def _requirements(folder: Path) -> list[str]:
     lines = [Parser().parsestr(f.read_text()).get_all("Requires-Dist", []) for f in folder.glob("*.dist-info/METADATA")]
-    required = [line for each in lines for line in each if "extra ==" not in line]
+    return [line for each in lines for line in each if "extra ==" not in line]
+
+
+def _judge_requirements(required: list[str], is_plugin: bool) -> Finding:
     frameworks = [r for r in required if re.match(r"(torch|paddlepaddle[\w-]*)\b", r)]
     if is_plugin and frameworks:
         return Finding("requirements", False, f"a plug-in needs no framework, but this one asks for {frameworks}")
@@ -120,12 +124,13 @@ def _plain(name: str, library: elf.Library) -> Iterator[Finding]:
         yield Finding(f"{name} Python", False, f"bound to one Python by {_some(python)}")
 
 
-def _module(name: str, library: elf.Library) -> Iterator[Finding]:
+def _module(name: str, library: elf.Library, required: list[str]) -> Finding:
     """A Python module in C++: operators that are bound to torch."""
     linked = [file for file in library.needed if FRAMEWORK_LIBRARY.fullmatch(file)]
-    yield Finding(
-        f"{name} frameworks", None, f"a Python module, bound to the frameworks it was built for: {_some(linked)}"
-    )
+    bound = f"a Python module, bound to the framework that it was built for by {_some(linked)}"
+    if any("torch" in file for file in linked) and not any(re.match(r"torch\s*\(?==", r) for r in required):
+        return Finding(f"{name} frameworks", False, f"{bound}; ask for that version: torch_requirement()")
+    return Finding(f"{name} frameworks", None if linked else True, bound if linked else "a Python module, not bound")
 
 
 def _machine(name: str, library: elf.Library) -> Iterator[Finding]:

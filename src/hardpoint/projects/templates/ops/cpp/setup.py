@@ -1,4 +1,4 @@
-from hardpoint_build.extension import DeviceExtension, TorchExtension, setup
+from hardpoint_build.extension import DeviceExtension, TorchExtension, setup, torch_requirement
 
 setup(
     ext_modules=[
@@ -6,4 +6,5 @@ setup(
         TorchExtension("myops._C", ["csrc/torch_ops.cpp"]),
     ],
     package_data={"myops": ["device.c"]},
+    install_requires=["hardpoint", torch_requirement()],
 )
