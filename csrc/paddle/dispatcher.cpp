@@ -102,9 +102,7 @@ int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel
 
 // Whether Paddle should serve these kernels itself: it has them for any device, or does more than a call.
 bool left_to_paddle(const std::string& name, const phi::KernelKeyMap& variants) {
-  // add_n is called with what is not dense as well; the others' outputs lie in one another's memory.
-  static const std::set<std::string> others = {"add_n", "coalesce_tensor", "coalesce_tensor_"};
-  if (others.count(name) != 0) return true;
+  if (name == "add_n") return true;  // is called with what is not dense as well
   for (const auto& variant : variants) {
     if (variant.first.backend() == phi::Backend::CUSTOM) return true;
   }
