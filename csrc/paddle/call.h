@@ -43,7 +43,7 @@ enum class InputKind : uint8_t { kDense, kOptional, kList, kOptionalList };
 struct PhiKernel {
   std::string name;
   phi::DataType dtype;
-  phi::Kernel cpu;       // a copy: Paddle's table moves its own around
+  phi::Kernel cpu;       // a copy: Paddle's table moves its own around; not valid where there is none
   bool widened = false;  // the CPU's kernel is one for single precision, the dtype a 16-bit float
   std::vector<InputKind> inputs;
   std::vector<phi::AttributeType> attributes;
@@ -155,6 +155,18 @@ struct Registration {
   Registration(const char* phi_name, Mapping mapping);
 };
 const Mapping* find_mapping(const std::string& phi_name);
+
+// The arguments of a kernel that Paddle has for GPUs alone: the CPU's kernel, which tells those of the others, is
+// missing. Generated from the tables as well.
+struct Signature {
+  std::vector<InputKind> inputs;
+  std::vector<phi::AttributeType> attributes;
+  int outputs;
+};
+struct SignatureRegistration {
+  SignatureRegistration(const char* phi_name, Signature signature);
+};
+const std::vector<std::pair<std::string, Signature>>& signatures();
 
 // Registers every dense kernel that Paddle has for the CPU as one of the plug-in's device.
 struct RegistrationReport {

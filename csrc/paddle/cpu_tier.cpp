@@ -227,6 +227,9 @@ class Staging {
 
 void cpu_tier(Call& call) {
   Operator& op = *call.kernel.op;
+  if (!call.kernel.cpu.IsValid()) {
+    throw Error(HP_NOT_SUPPORTED, "the device has no kernel for these arguments, and Paddle has none for the CPU");
+  }
   OperatorScope scope(op);
   op.count(Tier::kCpu);
   if (observed()) notify({op, Tier::kCpu, true, nullptr});

@@ -2,7 +2,8 @@
 
 Each has ``KERNELS``: standard operator -> kernel of Paddle -> how it maps. Of a custom operator nothing more is said
 here: a function of the kernel's name in ``csrc/paddle/ops/<family>.cpp`` settles it. It may have ``COMPOSED``: kernels
-that such a function puts together of several standard operators.
+that such a function puts together of several standard operators; and ``SIGNATURES``: those that Paddle has for GPUs
+alone, which have no kernel for the CPU to take the arguments from.
 """
 
 from __future__ import annotations
@@ -31,6 +32,18 @@ class Phi:
 #: Inputs in the same order, no attributes.
 PLAIN = Phi()
 
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments of a kernel, in Paddle's order. The last tier has no kernel for it."""
+
+    #: ``name?`` may be absent.
+    inputs: tuple[str, ...]
+    #: Name -> one of phi::AttributeType.
+    attributes: Mapping[str, str]
+    outputs: tuple[str, ...]
+
+
 Kernels = Mapping[str, Mapping[str, Phi]]
 
 
@@ -53,6 +66,13 @@ def composed(family: str) -> tuple[str, ...]:
     if find_spec(f"hardpoint.ops.phi.{family}") is None:
         return ()
     return tuple(getattr(import_module(f"hardpoint.ops.phi.{family}"), "COMPOSED", ()))
+
+
+def signatures(family: str) -> dict[str, Signature]:
+    """The kernels of a file that Paddle has no kernel for the CPU of."""
+    if find_spec(f"hardpoint.ops.phi.{family}") is None:
+        return {}
+    return dict(getattr(import_module(f"hardpoint.ops.phi.{family}"), "SIGNATURES", {}))
 
 
 def all_kernels() -> list[tuple[Op, str, Phi]]:
