@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import paddle
+from paddle import profiler
 
 import hardpoint
 
@@ -32,3 +33,16 @@ def test_dump_names_operators_and_tiers(tmp_path: Path):
     records = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
     assert [(r["operator"], r["tier"]) for r in records] == [("phi::matmul", "vendor"), ("phi::multiply", "cpu")]
     assert "test_paddle_tools.py:" in records[0]["place"]
+
+
+def test_the_profiler_of_paddle(tmp_path: Path):
+    targets = [profiler.ProfilerTarget.CPU, profiler.ProfilerTarget.CUSTOM_DEVICE]
+    ready = profiler.export_chrome_tracing(str(tmp_path))
+    x = paddle.randn([16, 16])
+    with profiler.Profiler(targets=targets, custom_device_types=["sim"], on_trace_ready=ready) as tracing:
+        for _ in range(3):
+            x = x.matmul(x)
+            tracing.step()
+    (trace,) = tmp_path.iterdir()
+    names = [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if "name" in event]
+    assert sum("matmul" in name for name in names) >= 3
