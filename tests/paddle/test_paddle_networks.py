@@ -484,7 +484,7 @@ def test_padding_of_every_dimension(rng, counted):
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: F.max_pool2d(x, 2, data_format="NHWC"),
+        lambda x: F.maxout(x, 2),
         lambda x: F.interpolate(x, (7, 11), mode="bilinear", align_mode=1),
         lambda x: F.pad(x, [1, 1, 1, 1], "circular"),
     ],
