@@ -9,6 +9,7 @@
 //   settles what Paddle does differently; allocates outputs with `call.allocate(i)`, whose sizes Paddle's shape rule
 //   has set; and calls the function of csrc/ops with `call.service()`, which counts the call.
 // - Onto several operators: the kernel's name in the table's COMPOSED, and such a function made of steps (parts.h).
+// - A kernel that Paddle has for GPUs alone is mapped the same way, and has its arguments in the table's SIGNATURES.
 // A function returns false to hand the call to the CPU tier: before it launches anything, and before it allocates an
 // output that may be one of its inputs. Inputs arrive contiguous, but for Paddle's few kernels for strides, and may be
 // without memory where the sizes alone matter; `call.plain()` says that all are there, contiguous, and on the device.

@@ -7,6 +7,7 @@ import paddle
 import paddle.nn.functional as F
 import pytest
 from both import numbers, same, served_by_the_device
+from paddle.incubate.nn import memory_efficient_attention as memory_efficient
 
 
 def on_cpu() -> bool:
@@ -69,3 +70,36 @@ def test_several_processes_need_more(monkeypatch):
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     with pytest.raises(OSError, match=r"sync_batch_norm.*Paddle has none for the CPU"):
         paddle.nn.SyncBatchNorm(3)(paddle.ones([2, 3, 4, 4]))
+
+
+def attend(q, k, v, bias=None, causal=False, scale=None):
+    """Without the matrix of all scores on the device, with it on the CPU."""
+    if not on_cpu():
+        mask = memory_efficient.LowerTriangularMask() if causal else bias
+        return memory_efficient.memory_efficient_attention(q, k, v, mask, scale=scale)
+    q, k, v = (t.transpose([0, 2, 1, 3]) for t in (q, k, v))
+    scores = q.matmul(k, transpose_y=True) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if bias is not None:
+        scores = scores + bias
+    if causal:
+        scores = scores + paddle.full(scores.shape[-2:], -np.inf).triu(1).astype(scores.dtype)
+    return F.softmax(scores).matmul(v).transpose([0, 2, 1, 3])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_attention_without_all_scores(rng, counted, dtype):
+    q, k, v, bias = numbers(rng, (2, 6, 3, 8), (2, 7, 3, 8), (2, 7, 3, 8), (2, 3, 6, 7))
+    # The kernel gets its scale in single precision.
+    tolerance = {"float32": 1e-5, "float64": 1e-6, "float16": 1e-2, "bfloat16": 8e-2}[dtype]
+    how = {"dtype": dtype, "grad": True, "tolerance": tolerance}
+    same(attend, q, k, v, **how)
+    same(lambda q, k, v: attend(q, k, v, scale=0.3), q, k, v, **how)
+    same(lambda q, k, v, b: attend(q, k, v, b.detach()), q, k, v, bias, **how)
+    same(lambda q, k, v: attend(q, k, v, causal=True), k, k[::-1].copy(), v, **how)
+    served_by_the_device()
+
+
+def test_what_attention_refuses():
+    q = paddle.ones([1, 4, 2, 8])
+    with pytest.raises(OSError, match=r"memory_efficient_attention.*Paddle has none for the CPU"):
+        memory_efficient.memory_efficient_attention(q, q, q, p=0.5)
