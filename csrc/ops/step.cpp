@@ -65,12 +65,20 @@ bool move_on(const Service& service, Device& device, TemplateKernels& kernels, D
 }  // namespace
 
 bool sgd_step(const Service& service, Device& device, const Stepped& at) {
+  if (call_vendor(service, device, {output(at.param), output(at.master), input(at.grad), input(at.lr)})) {
+    return true;
+  }
   HP_STEP_KERNELS("sgd", "UNUSED");
   return step(service, device, kernels, at, {}, {at.lr}, 0, [](TemplateCall&) {});
 }
 
 bool momentum_step(const Service& service, Device& device, const Stepped& at, const View& velocity, bool nesterov,
                    const MomentumNumbers& numbers) {
+  if (call_vendor(service, device,
+                  {output(at.param), output(at.master), output(velocity), input(at.grad), input(at.lr),
+                   attribute(nesterov), attribute(numbers.mu), attribute(numbers.decay), attribute(numbers.rescale)})) {
+    return true;
+  }
   HP_STEP_KERNELS("momentum", "NESTEROV");
   return step(service, device, kernels, at, {velocity}, {at.lr}, nesterov,
               [&](TemplateCall& call) { call.value(numbers); });
@@ -78,6 +86,13 @@ bool momentum_step(const Service& service, Device& device, const Stepped& at, co
 
 bool adam_step(const Service& service, Device& device, const Stepped& at, const View& average, const View& square,
                const View& highest, const View& power1, const View& power2, const AdamNumbers& numbers) {
+  if (call_vendor(
+          service, device,
+          {output(at.param), output(at.master), output(average), output(square), output(highest), input(at.grad),
+           input(at.lr), input(power1), input(power2), attribute(numbers.beta1), attribute(numbers.beta2),
+           attribute(numbers.eps), attribute(numbers.rate_ratio), attribute(numbers.decay)})) {
+    return true;
+  }
   HP_STEP_KERNELS("adam", "AMSGRAD");
   return step(service, device, kernels, at, {average, square, highest}, {at.lr, power1, power2}, highest.defined(),
               [&](TemplateCall& call) { call.value(numbers); });
@@ -85,12 +100,21 @@ bool adam_step(const Service& service, Device& device, const Stepped& at, const 
 
 bool adamax_step(const Service& service, Device& device, const Stepped& at, const View& average, const View& largest,
                  const View& power1, const AdamNumbers& numbers) {
+  if (call_vendor(service, device,
+                  {output(at.param), output(at.master), output(average), output(largest), input(at.grad), input(at.lr),
+                   input(power1), attribute(numbers.beta1), attribute(numbers.beta2), attribute(numbers.eps)})) {
+    return true;
+  }
   HP_STEP_KERNELS("adamax", "UNUSED");
   return step(service, device, kernels, at, {average, largest}, {at.lr, power1}, 0,
               [&](TemplateCall& call) { call.value(numbers); });
 }
 
 bool adagrad_step(const Service& service, Device& device, const Stepped& at, const View& sum, double eps) {
+  if (call_vendor(service, device,
+                  {output(at.param), output(at.master), output(sum), input(at.grad), input(at.lr), attribute(eps)})) {
+    return true;
+  }
   HP_STEP_KERNELS("adagrad", "UNUSED");
   return step(service, device, kernels, at, {sum}, {at.lr}, 0,
               [&](TemplateCall& call) { call.value(DecayingNumbers{0, eps, 0}); });
@@ -98,6 +122,11 @@ bool adagrad_step(const Service& service, Device& device, const Stepped& at, con
 
 bool adadelta_step(const Service& service, Device& device, const Stepped& at, const View& square, const View& change,
                    const DecayingNumbers& numbers) {
+  if (call_vendor(service, device,
+                  {output(at.param), output(at.master), output(square), output(change), input(at.grad), input(at.lr),
+                   attribute(numbers.rho), attribute(numbers.eps)})) {
+    return true;
+  }
   HP_STEP_KERNELS("adadelta", "UNUSED");
   return step(service, device, kernels, at, {square, change}, {at.lr}, 0,
               [&](TemplateCall& call) { call.value(numbers); });
@@ -105,6 +134,11 @@ bool adadelta_step(const Service& service, Device& device, const Stepped& at, co
 
 bool rmsprop_step(const Service& service, Device& device, const Stepped& at, const View& square, const View& moment,
                   const View& mean, const DecayingNumbers& numbers) {
+  if (call_vendor(service, device,
+                  {output(at.param), output(at.master), output(square), output(moment), output(mean), input(at.grad),
+                   input(at.lr), attribute(numbers.rho), attribute(numbers.eps), attribute(numbers.momentum)})) {
+    return true;
+  }
   HP_STEP_KERNELS("rmsprop", "CENTERED");
   return step(service, device, kernels, at, {square, moment, mean}, {at.lr}, mean.defined(),
               [&](TemplateCall& call) { call.value(numbers); });
@@ -119,6 +153,11 @@ bool lamb_direction(const Service& service, Device& device, const Stepped& at, c
 
 bool lamb_step(const Service& service, Device& device, const Stepped& at, const View& direction, const View& param_norm,
                const View& norm, bool adapt) {
+  if (call_vendor(service, device,
+                  {output(at.param), output(at.master), input(direction), input(param_norm), input(norm), input(at.lr),
+                   attribute(adapt)})) {
+    return true;
+  }
   HP_STEP_KERNELS("lamb_apply", "ADAPT");
   if (!takes(service, at, {direction, param_norm, norm}, {at.lr})) return false;
   PortableScope scope(service);
@@ -132,6 +171,13 @@ bool lamb_step(const Service& service, Device& device, const Stepped& at, const 
 
 bool nadam_step(const Service& service, Device& device, const Stepped& at, const View& average, const View& square,
                 const View& decay_power, const View& power2, const View& mu_product, const NadamNumbers& numbers) {
+  if (call_vendor(
+          service, device,
+          {output(at.param), output(at.master), output(average), output(square), output(decay_power), output(power2),
+           output(mu_product), input(at.grad), input(at.lr), attribute(numbers.beta1), attribute(numbers.beta2),
+           attribute(numbers.eps), attribute(numbers.decay), attribute(numbers.base)})) {
+    return true;
+  }
   HP_STEP_KERNELS("nadam", "UNUSED");
   static TemplateKernels numbers_kernels("step:nadam_numbers", {"M", "S"});
   PortableScope scope(service);
@@ -143,6 +189,12 @@ bool nadam_step(const Service& service, Device& device, const Stepped& at, const
 
 bool radam_step(const Service& service, Device& device, const Stepped& at, const View& average, const View& square,
                 const View& power1, const View& power2, const View& rho, const RadamNumbers& numbers) {
+  if (call_vendor(service, device,
+                  {output(at.param), output(at.master), output(average), output(square), output(power1), output(power2),
+                   output(rho), input(at.grad), input(at.lr), attribute(numbers.beta1), attribute(numbers.beta2),
+                   attribute(numbers.eps)})) {
+    return true;
+  }
   HP_STEP_KERNELS("radam", "UNUSED");
   static TemplateKernels numbers_kernels("step:radam_numbers", {"M", "S"});
   PortableScope scope(service);
@@ -153,12 +205,22 @@ bool radam_step(const Service& service, Device& device, const Stepped& at, const
 
 bool asgd_step(const Service& service, Device& device, const Stepped& at, const View& sum, const View& last,
                const View& count) {
+  if (call_vendor(service, device,
+                  {output(at.param), output(at.master), output(sum), output(last), input(at.grad), input(at.lr),
+                   input(count)})) {
+    return true;
+  }
   HP_STEP_KERNELS("asgd", "UNUSED");
   return step(service, device, kernels, at, {sum, last}, {at.lr, count}, 0, [](TemplateCall&) {});
 }
 
 bool rprop_step(const Service& service, Device& device, const Stepped& at, const View& last, const View& rates,
                 const View& range, const View& etas) {
+  if (call_vendor(service, device,
+                  {output(at.param), output(at.master), output(last), output(rates), input(at.grad), input(range),
+                   input(etas)})) {
+    return true;
+  }
   HP_STEP_KERNELS("rprop", "UNUSED");
   return step(service, device, kernels, at, {last, rates}, {range, etas}, 0, [](TemplateCall&) {});
 }
@@ -175,6 +237,11 @@ bool step_powers(const Service& service, Device& device, const View& power1, con
 
 bool loss_scale_step(const Service& service, Device& device, const View& factor, const View& good, const View& bad,
                      const View& found, const LossScaleNumbers& numbers) {
+  if (call_vendor(service, device,
+                  {output(factor), output(good), output(bad), input(found), attribute(numbers.growth),
+                   attribute(numbers.backoff), attribute(numbers.growth_after), attribute(numbers.backoff_after)})) {
+    return true;
+  }
   static TemplateKernels kernels("step:loss_scale", {"S"});
   if (!service.has_compiler || !is_float(factor.dtype)) return false;
   PortableScope scope(service);

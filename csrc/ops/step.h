@@ -1,5 +1,5 @@
 // One step of an optimiser on one tensor, in place. A learning rate and other single numbers are tensors of one
-// element, all of one dtype; so are all tensors of state.
+// element, all of one dtype; so are all tensors of state. False: nothing was changed.
 #pragma once
 
 #include "../core/service.h"

@@ -11,7 +11,18 @@ std::unordered_map<std::string, Mapping>& mappings() {
   return *table;
 }
 
+std::vector<std::pair<std::string, Signature>>& known_signatures() {
+  static auto* list = new std::vector<std::pair<std::string, Signature>>;
+  return *list;
+}
+
 }  // namespace
+
+SignatureRegistration::SignatureRegistration(const char* phi_name, Signature signature) {
+  known_signatures().emplace_back(phi_name, std::move(signature));
+}
+
+const std::vector<std::pair<std::string, Signature>>& signatures() { return known_signatures(); }
 
 Registration::Registration(const char* phi_name, Mapping mapping) { mappings().emplace(phi_name, mapping); }
 

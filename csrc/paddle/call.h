@@ -9,6 +9,7 @@
 //   settles what Paddle does differently; allocates outputs with `call.allocate(i)`, whose sizes Paddle's shape rule
 //   has set; and calls the function of csrc/ops with `call.service()`, which counts the call.
 // - Onto several operators: the kernel's name in the table's COMPOSED, and such a function made of steps (parts.h).
+// - A kernel that Paddle has for GPUs alone is mapped the same way, and has its arguments in the table's SIGNATURES.
 // A function returns false to hand the call to the CPU tier: before it launches anything, and before it allocates an
 // output that may be one of its inputs. Inputs arrive contiguous, but for Paddle's few kernels for strides, and may be
 // without memory where the sizes alone matter; `call.plain()` says that all are there, contiguous, and on the device.
@@ -43,7 +44,7 @@ enum class InputKind : uint8_t { kDense, kOptional, kList, kOptionalList };
 struct PhiKernel {
   std::string name;
   phi::DataType dtype;
-  phi::Kernel cpu;       // a copy: Paddle's table moves its own around
+  phi::Kernel cpu;       // a copy: Paddle's table moves its own around; not valid where there is none
   bool widened = false;  // the CPU's kernel is one for single precision, the dtype a 16-bit float
   std::vector<InputKind> inputs;
   std::vector<phi::AttributeType> attributes;
@@ -155,6 +156,18 @@ struct Registration {
   Registration(const char* phi_name, Mapping mapping);
 };
 const Mapping* find_mapping(const std::string& phi_name);
+
+// The arguments of a kernel that Paddle has for GPUs alone: the CPU's kernel, which tells those of the others, is
+// missing. Generated from the tables as well.
+struct Signature {
+  std::vector<InputKind> inputs;
+  std::vector<phi::AttributeType> attributes;
+  int outputs;
+};
+struct SignatureRegistration {
+  SignatureRegistration(const char* phi_name, Signature signature);
+};
+const std::vector<std::pair<std::string, Signature>>& signatures();
 
 // Registers every dense kernel that Paddle has for the CPU as one of the plug-in's device.
 struct RegistrationReport {

@@ -75,6 +75,9 @@ void cpu_tier(Call& call) {
   if (!op.allows(Tier::kCpu)) {
     throw Error(HP_NOT_SUPPORTED, "it would run on the CPU, and a rule for fallback forbids that" + python_line());
   }
+  if (!call.kernel.cpu.IsValid()) {
+    throw Error(HP_NOT_SUPPORTED, "the device has no kernel for these arguments, and Paddle has none for the CPU");
+  }
   OperatorScope scope(op);
   op.count(Tier::kCpu);
   const CpuCost cost(op);

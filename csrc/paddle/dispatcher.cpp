@@ -132,6 +132,22 @@ const PhiKernel* find_kernel(const std::string& name, phi::DataType dtype) {
 
 namespace {
 
+// What stands for the CPU's kernel where there is none: its arguments alone.
+phi::Kernel arguments_of(const Signature& signature, phi::DataType dtype) {
+  phi::Kernel kernel;
+  phi::KernelArgsDef& definition = *kernel.mutable_args_def();
+  for (const InputKind kind : signature.inputs) {
+    const std::type_index type =
+        kind == InputKind::kOptional ? typeid(const paddle::optional<DenseTensor>&) : typeid(const DenseTensor&);
+    definition.AppendInput(phi::Backend::CPU, phi::DataLayout::ALL_LAYOUT, dtype, type);
+  }
+  for (const phi::AttributeType type : signature.attributes) definition.AppendAttribute(type);
+  for (int i = 0; i < signature.outputs; ++i) {
+    definition.AppendOutput(phi::Backend::CPU, phi::DataLayout::ALL_LAYOUT, dtype, typeid(DenseTensor*));
+  }
+  return kernel;
+}
+
 class Registrar {
  public:
   explicit Registrar(Runtime& runtime) : backend_(paddle::experimental::StringToBackend(runtime.name().c_str())) {}
@@ -181,6 +197,16 @@ RegistrationReport register_kernels(Runtime& runtime) {
     // Few of the CPU's kernels take 16-bit floats, which devices are made for.
     for (const phi::DataType dtype : {phi::DataType::FLOAT16, phi::DataType::BFLOAT16}) {
       if (single != nullptr && dtypes.count(dtype) == 0) registrar.add(name, dtype, *single, true);
+    }
+  }
+  for (const auto& [name, signature] : signatures()) {
+    auto& known = phi::KernelFactory::Instance().kernels()[name];  // Paddle takes none of a name that it does not know
+    const bool has_cpu = std::any_of(known.begin(), known.end(),
+                                     [](const auto& variant) { return variant.first.backend() == phi::Backend::CPU; });
+    if (has_cpu) continue;
+    for (const phi::DataType dtype :
+         {phi::DataType::FLOAT32, phi::DataType::FLOAT64, phi::DataType::FLOAT16, phi::DataType::BFLOAT16}) {
+      registrar.add(name, dtype, arguments_of(signature, dtype));
     }
   }
   return registrar.report;

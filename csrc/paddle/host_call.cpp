@@ -187,6 +187,7 @@ bool HostCall::run(Floats floats, bool again) {
     kernel = is_real(call_.kernel.dtype) ? in_double(call_.kernel.name) : nullptr;
     if (kernel == nullptr) return false;
   }
+  if (!kernel->IsValid()) return false;
   floats_ = floats;
   outputs_.clear();
   tensors_.clear();

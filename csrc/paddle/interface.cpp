@@ -303,11 +303,35 @@ struct Callbacks {
     return guarded([&] { *units = static_cast<size_t>(at(device).properties().compute_units); });
   }
 
+  // ---- Profiling
+
+  // Paddle's profiler traces operators on the host by itself. Nothing is added for the device: all that is done for it
+  // is to wait at the end, so that what was begun is in the trace's time.
+  static C_Status begin_profiling(C_Profiler, void** data) {
+    *data = nullptr;
+    return C_SUCCESS;
+  }
+  static C_Status profile(C_Profiler, void*) { return C_SUCCESS; }
+  static C_Status stop_tracing(C_Profiler, void*) {
+    return guarded([&] {
+      for (int i = 0; i < self().runtime.device_count(); ++i) {
+        if (!self().streams_of(i).empty()) self().runtime.device(i).synchronize();
+      }
+    });
+  }
+  static C_Status collect_trace(C_Profiler, uint64_t, void*) { return C_SUCCESS; }
+
   // Behind what all versions share: for the table that this adapter was compiled with, if it has these.
   template <class Table>
   static auto fill_newer(Table& table, int) -> decltype(table.is_float16_supported, void()) {
     if (table.size != sizeof(Table)) return;
     table.get_multi_process = compute_units;
+    table.profiler_initialize = begin_profiling;
+    table.profiler_finalize = profile;
+    table.profiler_prepare_tracing = profile;
+    table.profiler_start_tracing = profile;
+    table.profiler_stop_tracing = stop_tracing;
+    table.profiler_collect_trace_data = collect_trace;
     table.is_float16_supported = yes;
     table.is_bfloat16_supported = yes;
   }

@@ -374,23 +374,6 @@ def test_attention(rng, counted, dtype):
     served_by_the_device()
 
 
-def test_recurrent_layers(rng):
-    found = []
-    x = numbers(rng, (3, 5, 8))[0]
-    for kind in (paddle.nn.LSTM, paddle.nn.GRU):
-        paddle.set_device("cpu")
-        state = {name: arrays(value)[0] for name, value in kind(8, 16, 2).state_dict().items()}
-        for device in ("cpu", "sim:0"):
-            paddle.set_device(device)
-            layer = kind(8, 16, 2)
-            layer.set_state_dict({name: paddle.to_tensor(value) for name, value in state.items()})
-            out, _ = layer(paddle.to_tensor(x))
-            out.square().sum().backward()
-            found.append([*arrays(out), *(arrays(p.grad)[0] for p in layer.parameters())])
-        for f, e in zip(found[-1], found[-2], strict=True):
-            np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-5)
-
-
 # ---- Order
 
 
@@ -501,7 +484,7 @@ def test_padding_of_every_dimension(rng, counted):
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: F.max_pool2d(x, 2, data_format="NHWC"),
+        lambda x: F.maxout(x, 2),
         lambda x: F.interpolate(x, (7, 11), mode="bilinear", align_mode=1),
         lambda x: F.pad(x, [1, 1, 1, 1], "circular"),
     ],

@@ -170,3 +170,53 @@ assert {name: tiers for name, tiers in counters.items() if "cpu" in tiers} == {}
 @pytest.mark.parametrize("name", ["Momentum", "Adam", "AdamW", "Lamb", "RMSProp"])
 def test_static_graphs(run_python, name):
     run_python(STATIC.replace("NAME", name))
+
+
+def test_a_part_that_the_device_lacks(rng):
+    """Then the CPU takes the whole step, and repeats nothing."""
+    start = [rng.standard_normal(shape) for shape in SHAPES]
+    grads = [[rng.standard_normal(shape) for shape in SHAPES] for _ in range(3)]
+    expected = steps(OPTIMIZERS["lamb"], start, grads, "cpu")
+    hardpoint.reset_counters()
+    with hardpoint.fallback("hardpoint::vector_norm"):
+        found = steps(OPTIMIZERS["lamb"], start, grads, "sim:0")
+    assert hardpoint.counters()["phi::lamb"] == {"cpu": 3 * len(SHAPES)}
+    for f, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-5)
+
+
+#: How many tensors and numbers a vendor's kernel gets.
+VENDOR = {"momentum": 9, "adam": 14, "adamw": 14, "merged adam": 14, "lamb": 7, "rmsprop": 10, "nadam": 14, "rprop": 7}
+
+
+@pytest.mark.parametrize("name", VENDOR)
+def test_kernels_of_the_vendor_are_asked(rng, name):
+    calls = []
+    step = f"{name.removeprefix('merged ').replace('adamw', 'adam')}_step"
+
+    @hardpoint.kernel(step)
+    def decline(*arguments):
+        calls.append(arguments)
+        raise NotImplementedError("not this one")
+
+    with decline:
+        compare(rng, OPTIMIZERS[name])
+    assert len(calls) == 10 * len(SHAPES)
+    assert {len(arguments) for arguments in calls} == {VENDOR[name]}
+    assert all(tuple(arguments[0].shape) in SHAPES and arguments[1] is None for arguments in calls)
+
+
+def test_a_kernel_of_the_vendor_takes_the_step():
+    parameter = paddle.create_parameter([3], "float32")
+
+    @hardpoint.kernel("sgd_step")
+    def sgd_step(param, master, grad, lr):
+        parameter.fill_(7.0)
+
+    optimizer = optim.SGD(0.1, parameters=[parameter])
+    parameter.sum().backward()
+    hardpoint.reset_counters()
+    with sgd_step, paddle.no_grad():
+        optimizer.step()
+    assert hardpoint.counters()["phi::sgd"] == {"vendor": 1}
+    assert parameter.numpy().tolist() == [7, 7, 7]

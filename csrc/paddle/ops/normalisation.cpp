@@ -2,6 +2,8 @@
 // instance_norm; the running variance of batch_norm is that of the elements themselves, not an estimate.
 #include "../../ops/normalisation.h"
 
+#include <cstdlib>
+
 #include "../spatial.h"
 
 namespace hp::paddle_adapter::ops {
@@ -134,29 +136,44 @@ bool batch_norm_infer(Call& call) {
   return with_running_statistics(call, weight, bias, call.real(1), call.attr<std::string>(2));
 }
 
-// Inputs: x, scale, bias, mean, variance, saved_mean, saved_variance, reserve_space, y_grad. Attributes: momentum,
-// epsilon, layout, is_test, use_global_stats, trainable_statistics.
-bool batch_norm_grad(Call& call) {
-  const bool fixed = call.attr<bool>(3) || call.attr<bool>(4);  // unlike the forward pass, for any is_test
-  if (!readable(call, {0, 1, 8}) || call.input(0)->dims().size() < 2) return false;
-  for (int i : fixed ? std::array{3, 4} : std::array{5, 6}) {
-    if (!ready(call.input(i))) return false;
+// From the running statistics at input `running` where these are fixed, else from those of the batch at `saved`.
+// Attributes: momentum, epsilon, layout, is_test, use_global_stats, trainable_statistics.
+bool channels_grad(Call& call, int running, int saved, int gradient, bool fixed) {
+  if (!readable(call, {0, 1, gradient}) || call.input(0)->dims().size() < 2) return false;
+  for (int i : {0, 1}) {
+    if (!ready(call.input((fixed ? running : saved) + i))) return false;
   }
   const bool last = channels_last(call.attr<std::string>(2));
-  const Shaped x = channels_second(call.view_of(0), last), grad = channels_second(call.view_of(8), last);
+  const Shaped x = channels_second(call.view_of(0), last), grad = channels_second(call.view_of(gradient), last);
   if (grad.view().dtype != x.view().dtype) return false;
   const DType sums = accumulator(x.view().dtype);
-  Converted mean(call.device, fixed ? View{} : call.view_of(5), sums),
-      invstd(call.device, fixed ? View{} : call.view_of(6), sums);
+  Converted mean(call.device, fixed ? View{} : call.view_of(saved), sums),
+      invstd(call.device, fixed ? View{} : call.view_of(saved + 1), sums);
   Shaped grad_x;
   if (call.output(0) != nullptr) grad_x = channels_second(call.allocate(0), last);
   const View grad_weight = parameter_grad(call, 1), grad_bias = parameter_grad(call, 2);
-  const View running_mean = fixed ? call.view_of(3) : View{}, running_var = fixed ? call.view_of(4) : View{};
+  const View running_mean = fixed ? call.view_of(running) : View{},
+             running_var = fixed ? call.view_of(running + 1) : View{};
   const hp::ops::BatchNorm norm{
       optional_view(call, 1), {}, running_mean, running_var, mean, invstd, !fixed, 0, call.real(1)};
   return mean.read() && invstd.read() &&
          hp::ops::batch_norm_backward(call.service(), call.device, grad_x, grad_weight, grad_bias, grad, x, norm);
 }
+
+// Inputs: x, scale, bias, mean, variance, saved_mean, saved_variance, reserve_space, y_grad.
+bool batch_norm_grad(Call& call) {
+  const bool fixed = call.attr<bool>(3) || call.attr<bool>(4);  // unlike the forward pass, for any is_test
+  return channels_grad(call, 3, 5, 8, fixed);
+}
+
+// Of one process they are batch_norm's; with more of them the statistics would have to be exchanged.
+bool alone() {
+  const char* count = std::getenv("PADDLE_TRAINERS_NUM");
+  return count == nullptr || std::atoi(count) <= 1;
+}
+bool sync_batch_norm(Call& call) { return alone() && batch_norm(call); }
+// Inputs: x, scale, bias, saved_mean, saved_variance, reserve_space, y_grad.
+bool sync_batch_norm_grad(Call& call) { return alone() && !call.attr<bool>(4) && channels_grad(call, 3, 3, 6, false); }
 
 // ---- Rows
 
@@ -192,6 +209,27 @@ bool layer_norm_grad(Call& call) {
          to_rstd(call.device, rstd, variance, call.real(0)) &&
          hp::ops::layer_norm_backward(call.service(), call.device, grad_x, grad_weight, grad_bias, call.view_of(5), x,
                                       {mean, rstd}, weight, row_length(x, call.integer(1)));
+}
+
+// Inputs: x, scale. Attributes: normalized_shape, epsilon. Outputs: y, and the inverse root of each row.
+bool rms_norm(Call& call) {
+  if (!readable(call, {0, 1})) return false;
+  const View x = call.view_of(0), weight = optional_view(call, 1);
+  const int64_t n = row_length(x, x.ndim - static_cast<int64_t>(call.integers(0).size()));
+  const View out = call.allocate(0);
+  Kept rstd(call, 1, accumulator(x.dtype), x.numel() / n);
+  return hp::ops::rms_norm(call.service(), call.device, out, rstd.view(), x, weight, n, call.real(1)) && rstd.write();
+}
+
+// Inputs: x, scale, invvar, y_grad.
+bool rms_norm_grad(Call& call) {
+  if (!readable(call, {0, 1, 2, 3})) return false;
+  const View x = call.view_of(0), weight = optional_view(call, 1);
+  Converted rstd(call.device, call.view_of(2), accumulator(x.dtype));
+  const View grad_x = allocated(call, 0), grad_weight = weight.defined() ? parameter_grad(call, 1) : View{};
+  const int64_t n = row_length(x, x.ndim - static_cast<int64_t>(call.integers(0).size()));
+  return rstd.read() && hp::ops::rms_norm_backward(call.service(), call.device, grad_x, grad_weight, call.view_of(3), x,
+                                                   rstd, weight, n);
 }
 
 // ---- Groups of channels

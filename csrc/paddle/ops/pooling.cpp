@@ -5,6 +5,8 @@
 namespace hp::paddle_adapter::ops {
 namespace {
 
+Step copying("copy");
+
 // The standard operators have one name for two dimensions and one for three.
 class RankedStep {
  public:
@@ -45,12 +47,28 @@ struct Pooling {
   }
 };
 
+// An image as the kernels take it: contiguous, N x C x ...; a copy of one whose channels come last.
+class Planes {
+ public:
+  Planes(Device& device, const View& given, bool last) : device_(device), given_(channels_second(given, last)) {
+    if (last) dense_.emplace(device, given.dtype, given.ndim, given_.view().sizes);
+  }
+  operator const View&() const { return dense_ ? dense_->view() : given_.view(); }
+  bool read() { return !dense_ || copy(copying.on(device_), device_, *dense_, given_); }
+  bool write() { return !dense_ || copy(copying.on(device_), device_, given_, *dense_); }
+
+ private:
+  Device& device_;
+  const Shaped given_;
+  std::optional<Temporary> dense_;
+};
+
 bool takes(const Call& call) { return call.plain() && is_float(to_core(call.kernel.dtype)); }
 
 // Attributes: kernel_size, strides, paddings, ceil_mode, exclusive, data_format, pooling_type, global_pooling,
 // adaptive, padding_algorithm.
 bool read_pooling(const Call& call, const View& x, const View& out, Pooling& pooling) {
-  if (!takes(call) || channels_last(call.attr<std::string>(5))) return false;
+  if (!takes(call)) return false;
   pooling.exclusive = call.attr<bool>(4);
   pooling.largest = call.attr<std::string>(6) == "max";
   pooling.whole = call.attr<bool>(7) || call.attr<bool>(8);
@@ -71,10 +89,14 @@ bool run_largest_backward(Device& device, int rank, const View& grad_x, const Vi
 
 bool forward(Call& call) {
   static RankedStep strided("avg_pool2d", "avg_pool3d"), whole("adaptive_avg_pool2d", "adaptive_avg_pool3d");
-  const View x = call.view_of(0), out = call.allocate(0);
-  if (out.numel() == 0) return true;
+  const View result = call.allocate(0);
+  if (result.numel() == 0) return true;
+  if (!takes(call)) return false;
+  const bool last = channels_last(call.attr<std::string>(5));
+  Planes images(call.device, call.view_of(0), last), results(call.device, result, last);
+  const View &x = images, &out = results;
   Pooling pooling;
-  if (!read_pooling(call, x, out, pooling)) return false;
+  if (!read_pooling(call, x, out, pooling) || !images.read()) return false;
   const int rank = pooling.rank;
   bool done;
   if (pooling.largest) {
@@ -86,19 +108,22 @@ bool forward(Call& call) {
     done = hp::ops::avg_pool(strided.on(call.device, rank), call.device, out, x, pooling.windows, !pooling.exclusive, 0,
                              rank);
   }
-  return done && decomposed(call);
+  return done && results.write() && decomposed(call);
 }
 
 // Inputs: x, out, and the gradient of out. The places of the largest were not kept.
 bool backward(Call& call) {
   static RankedStep strided("avg_pool2d_backward", "avg_pool3d_backward"),
       whole("adaptive_avg_pool2d_backward", "adaptive_avg_pool3d_backward");
-  const View x = call.view_of(0), grad = call.view_of(2);
-  if (!grad.defined() || grad.numel() == 0) return false;
+  if (!takes(call) || call.input(2)->numel() == 0) return false;
+  const bool last = channels_last(call.attr<std::string>(5));
+  Planes images(call.device, call.view_of(0), last), grads(call.device, call.view_of(2), last);
+  const View &x = images, &grad = grads;
   Pooling pooling;
-  if (!read_pooling(call, x, grad, pooling)) return false;
+  if (!read_pooling(call, x, grad, pooling) || !images.read() || !grads.read()) return false;
   const int rank = pooling.rank;
-  const View grad_x = call.allocate(0);
+  Planes results(call.device, call.allocate(0), last);
+  const View& grad_x = results;
   bool done;
   if (pooling.largest) {
     const Temporary indices(call.device, DType::kI64, grad.ndim, grad.sizes),
@@ -111,7 +136,7 @@ bool backward(Call& call) {
     done = hp::ops::avg_pool_backward(strided.on(call.device, rank), call.device, grad_x, grad, pooling.windows,
                                       !pooling.exclusive, 0, rank);
   }
-  return done && decomposed(call);
+  return done && results.write() && decomposed(call);
 }
 
 bool pool2d(Call& call) { return forward(call); }

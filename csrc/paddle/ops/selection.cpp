@@ -29,6 +29,14 @@ bool nonzero(Call& call) {
   return out.numel() == 0 || hp::ops::nonzero(call.service(), call.device, view(out), x, places);
 }
 
+// Inputs: sorted_sequence, value. Attributes: out_int32, right.
+bool searchsorted(Call& call) {
+  if (!takes(call) || call.input(1)->numel() == 0 || call.input(1)->dtype() != call.input(0)->dtype()) return false;
+  const View sorted = call.view_of(0), value = call.view_of(1);
+  if (sorted.ndim == 0 || value.ndim == 0) return false;
+  return hp::ops::searchsorted(call.service(), call.device, call.allocate(0), sorted, value, {}, call.attr<bool>(1));
+}
+
 // The mask, broadcast to the sizes of x.
 class Mask {
  public:

@@ -65,8 +65,14 @@ bool takes(const Call& call, int powers = Call::kMaxInputs) {
       }
     }
   }
-  return call.service().has_compiler && call.input(0) != nullptr && call.input(0)->numel() != 0 &&
+  return call.service().able() && call.input(0) != nullptr && call.input(0)->numel() != 0 &&
          is_float(to_core(call.kernel.dtype));
+}
+
+// The rest of a step that has begun: no other tier may repeat what is done.
+bool completed(bool done) {
+  if (!done) throw Error(HP_NOT_SUPPORTED, "the device has kernels for a part of this step only");
+  return true;
 }
 
 // The parameter with its gradient; `master` is the position of its copy of higher precision among inputs and outputs.
@@ -107,10 +113,11 @@ bool merged_momentum(Call& call) {
         renewed(call, call.outputs(0)[k], params[k]), view(*grads[k]), {}, view(*rates[rates.count == 1 ? 0 : k])};
     if (precise) at.master = renewed(call, call.outputs(2)[k], call.inputs(4)[k]);
     const bool decays = !methods.empty() && methods[k] == "l2_decay";
-    if (!hp::ops::momentum_step(call.service(), call.device, at, renewed(call, call.outputs(1)[k], velocities[k]),
-                                call.attr<bool>(1), {call.real(0), decays ? coefficients[k] : 0.0, call.real(5)})) {
-      return false;
-    }
+    const bool done =
+        hp::ops::momentum_step(call.service(), call.device, at, renewed(call, call.outputs(1)[k], velocities[k]),
+                               call.attr<bool>(1), {call.real(0), decays ? coefficients[k] : 0.0, call.real(5)});
+    if (k == 0 && !done) return false;
+    completed(done);
   }
   return true;
 }
@@ -129,12 +136,13 @@ bool adam_one(Call& call, const AdamTensors& t, const hp::ops::AdamNumbers& numb
          hp::ops::adam_step(service, call.device, at, renewed(call, t.average_out, t.average),
                             renewed(call, t.square_out, t.square), renewed(call, t.highest_out, t.highest), power1,
                             power2, numbers) &&
-         (global_powers || hp::ops::step_powers(service, call.device, power1, power2, numbers.beta1, numbers.beta2));
+         completed(global_powers ||
+                   hp::ops::step_powers(service, call.device, power1, power2, numbers.beta1, numbers.beta2));
 }
 
 // Inputs: param, grad, learning_rate, moment1, moment2, moment2_max, beta1_pow, beta2_pow, master_param, skip_update.
 bool adam_of(Call& call, const hp::ops::AdamNumbers& numbers, bool precise, bool global_powers, bool amsgrad) {
-  if (!takes(call, 6) || call.input(9) != nullptr) return false;
+  if (!takes(call, 6) || !call.service().has_compiler || call.input(9) != nullptr) return false;
   return adam_one(
       call,
       {call.input(0), call.input(1), call.input(2), call.input(3), call.input(4), amsgrad ? call.input(5) : nullptr,
@@ -159,7 +167,7 @@ bool adamw(Call& call) {
 // As adam, on lists and without skip_update. Attributes: beta1, beta2, epsilon, multi_precision, use_global_beta_pow,
 // amsgrad.
 bool merged_adam(Call& call) {
-  if (!takes(call, 6)) return false;
+  if (!takes(call, 6) || !call.service().has_compiler) return false;
   const int count = call.inputs(0).count;
   for (int k = 0; k < count; ++k) {
     if (call.inputs(0)[k]->numel() == 0) return false;
@@ -168,12 +176,12 @@ bool merged_adam(Call& call) {
   for (int k = 0; k < count; ++k) {
     const auto in = [&](int i) { return call.inputs(i)[call.inputs(i).count == 1 ? 0 : k]; };
     const auto out = [&](int i) { return call.outputs(i).count > k ? call.outputs(i)[k] : nullptr; };
-    if (!adam_one(call,
-                  {in(0), in(1), in(2), in(3), in(4), amsgrad ? in(5) : nullptr, in(6), in(7),
-                   precise ? in(8) : nullptr, out(0), out(1), out(2), out(3), out(4), out(5), out(6)},
-                  {call.real(0), call.real(1), call.real(2), 1, 0}, call.attr<bool>(4))) {
-      return false;
-    }
+    const bool done = adam_one(call,
+                               {in(0), in(1), in(2), in(3), in(4), amsgrad ? in(5) : nullptr, in(6), in(7),
+                                precise ? in(8) : nullptr, out(0), out(1), out(2), out(3), out(4), out(5), out(6)},
+                               {call.real(0), call.real(1), call.real(2), 1, 0}, call.attr<bool>(4));
+    if (k == 0 && !done) return false;
+    completed(done);
   }
   return true;
 }
@@ -218,7 +226,9 @@ bool rmsprop(Call& call) {
 // weight_decay, beta1, beta2, epsilon, always_adapt, multi_precision.
 bool lamb(Call& call) {
   static Step norms("vector_norm");
-  if (!takes(call, 5) || call.input(8) != nullptr) return false;
+  if (!takes(call, 5) || !call.service().has_compiler || !norms.on(call.device).able() || call.input(8) != nullptr) {
+    return false;
+  }
   Device& device = call.device;
   const Service& service = call.service();
   const Number lr(call, call.view_of(2), to_core(call.input(5)->dtype()));
@@ -232,11 +242,11 @@ bool lamb(Call& call) {
   return lr.good &&
          hp::ops::lamb_direction(service, device, at, average, square, direction, power1, power2,
                                  {call.real(1), call.real(2), call.real(3), call.real(0)}) &&
-         hp::ops::vector_norm(norms.on(device), device, of_param, whole, 2, dims, false) &&
-         hp::ops::vector_norm(norms.on(device), device, of_direction, direction, 2, dims, false) &&
-         hp::ops::lamb_step(service, device, at, direction, of_param, of_direction,
-                            call.real(0) > 0 || call.attr<bool>(4)) &&
-         hp::ops::step_powers(service, device, power1, power2, call.real(1), call.real(2));
+         completed(hp::ops::vector_norm(norms.on(device), device, of_param, whole, 2, dims, false) &&
+                   hp::ops::vector_norm(norms.on(device), device, of_direction, direction, 2, dims, false) &&
+                   hp::ops::lamb_step(service, device, at, direction, of_param, of_direction,
+                                      call.real(0) > 0 || call.attr<bool>(4)) &&
+                   hp::ops::step_powers(service, device, power1, power2, call.real(1), call.real(2)));
 }
 
 // Inputs: param, grad, learning_rate, momentum_decay_pow, beta2_pow, mu_product, moment1, moment2, master_param.
@@ -300,7 +310,7 @@ bool check_finite_and_unscale(Call& call) {
   }
   return scale.good && zero(device, found) && reciprocal(device, inverse, {scale}) &&
          hp::ops::amp_unscale(unscale.on(device), device, grads, found, inverse) &&
-         copy(copying.on(device), device, call.allocate(1), found) && decomposed(call);
+         completed(copy(copying.on(device), device, call.allocate(1), found)) && decomposed(call);
 }
 
 // Attributes: incr_every_n_steps, decr_every_n_nan_or_inf, incr_ratio, decr_ratio, stop_update. Inputs: xs,

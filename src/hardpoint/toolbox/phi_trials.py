@@ -51,6 +51,7 @@ class PhiTrial:
         if not self.reason:
             try:
                 expected = self._reference.run(False)
+                self.reason = "the CPU has no kernel for it" if expected is None else ""
             except Exception as error:
                 self.reason = f"the CPU has no result: {str(error).strip().splitlines()[-1]}"
         if self.reason:

@@ -2,7 +2,8 @@
 
 Each has ``KERNELS``: standard operator -> kernel of Paddle -> how it maps. Of a custom operator nothing more is said
 here: a function of the kernel's name in ``csrc/paddle/ops/<family>.cpp`` settles it. It may have ``COMPOSED``: kernels
-that such a function puts together of several standard operators; and ``PAIRS``: gradients of functions of two tensors.
+that such a function puts together of several standard operators; ``PAIRS``: gradients of functions of two tensors; and
+``SIGNATURES``: those that Paddle has for GPUs alone, which have no kernel for the CPU to take the arguments from.
 """
 
 from __future__ import annotations
@@ -32,11 +33,22 @@ class Phi:
 #: Inputs in the same order, no attributes.
 PLAIN = Phi()
 
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments of a kernel, in Paddle's order. The last tier has no kernel for it."""
+
+    #: ``name?`` may be absent.
+    inputs: tuple[str, ...]
+    #: Name -> one of phi::AttributeType.
+    attributes: Mapping[str, str]
+    outputs: tuple[str, ...]
+
+
 Kernels = Mapping[str, Mapping[str, Phi]]
 
-#: Kernels that Paddle serves itself: the first is called with what is not dense as well, the outputs of the others lie
-#: in one another's memory.
-LEFT_TO_PADDLE = ("add_n", "coalesce_tensor", "coalesce_tensor_")
+#: Kernels that Paddle serves itself: it is called with what is not dense as well.
+LEFT_TO_PADDLE = ("add_n",)
 
 
 def same(*names: str) -> dict[str, dict[str, Phi]]:
@@ -67,6 +79,11 @@ def composed(family: str) -> tuple[str, ...]:
 def pairs(family: str) -> dict[str, tuple[str, str]]:
     """The gradients of a file that two pointwise operators make."""
     return dict(_optional(family, "PAIRS"))
+
+
+def signatures(family: str) -> dict[str, Signature]:
+    """The kernels of a file that Paddle has no kernel for the CPU of."""
+    return dict(_optional(family, "SIGNATURES"))
 
 
 def all_kernels() -> list[tuple[Op, str, Phi]]:

@@ -39,3 +39,6 @@ KERNELS: Kernels = {
     "softshrink": {"softshrink": Phi(attributes=("$0",))},
     "softshrink_backward": {"softshrink_grad": Phi(inputs=(1, 0), attributes=("$0",))},
 }
+
+#: Of two tensors, or of the halves of one.
+COMPOSED = ("swiglu", "swiglu_grad", "prelu", "prelu_grad")

@@ -1,0 +1,7 @@
+"""Sums of products by labels."""
+
+from hardpoint.ops.phi import Kernels
+
+KERNELS: Kernels = {}
+
+COMPOSED = ("einsum", "einsum_grad")
