@@ -72,7 +72,7 @@ def _check_name(name: str) -> None:
 def _expose(name: str, adapter: Any) -> None:
     import torch
 
-    from hardpoint.torch import _device_module, printing, sharing
+    from hardpoint.torch import _device_module, printing, sharing, tracing
 
     torch.utils.rename_privateuse1_backend(name)
     torch._register_device_module(name, _device_module.make(name, adapter))
@@ -81,3 +81,4 @@ def _expose(name: str, adapter: Any) -> None:
     )
     sharing.register(name, adapter)
     printing.register(name)
+    tracing.register()
