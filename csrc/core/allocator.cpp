@@ -12,6 +12,7 @@
 
 #include "block_heap.h"
 #include "error.h"
+#include "recorder.h"
 #include "runtime.h"
 #include "stream_uses.h"
 
@@ -93,6 +94,15 @@ struct CachingAllocator::Impl {
 // ---- Allocation
 
 Block* CachingAllocator::allocate(size_t bytes, Stream& stream) {
+  if (Recorder* active = recorder()) {
+    Block* block = take(bytes, stream);
+    active->allocated(block, block->address, bytes);
+    return block;
+  }
+  return take(bytes, stream);
+}
+
+inline Block* CachingAllocator::take(size_t bytes, Stream& stream) {
   Impl& impl = *impl_;
   const size_t bin = (bytes - 1) / kMinBlock;  // 0 bytes wrap around, to no bin
   if (bin < kNumBins && &stream.device == &impl.device) {
@@ -241,6 +251,7 @@ OutOfMemory CachingAllocator::Impl::out_of_memory(size_t bytes, const std::strin
 
 void CachingAllocator::free(Block* block) noexcept {
   if (block == nullptr) return;
+  if (Recorder* active = recorder()) active->freed(block);
   {
     Guard guard(impl_->mutex);
     if (impl_->heap.free_to_bin(block)) return;

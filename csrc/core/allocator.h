@@ -74,6 +74,8 @@ class CachingAllocator {
   std::vector<SegmentInfo> snapshot();
 
  private:
+  Block* take(size_t bytes, Stream& stream);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -1,6 +1,7 @@
 #include "device_fault.h"
 
 #include "operator.h"
+#include "recorder.h"
 #include "runtime.h"
 
 namespace hp {
@@ -24,6 +25,7 @@ void* DeviceFault::arm(Stream& stream) {
     }
   }
   armed_.store(true, std::memory_order_release);
+  if (Recorder* active = recorder()) active->armed(memory);
   return memory;
 }
 

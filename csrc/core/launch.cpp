@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "recorder.h"
+
 namespace hp {
 namespace {
 
@@ -51,8 +53,13 @@ bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMF
   OperatorScope operator_scope(op);
   stream.note_launch(&op);
   TVMFFIAny result{};
-  if (kernel.function(kernel.self, args, num_args, &result) != 0) return declined_or_throw(op, kernel, stream);
+  Recorder* const active = recorder();
+  {
+    const Recorder::Paused paused(active);
+    if (kernel.function(kernel.self, args, num_args, &result) != 0) return declined_or_throw(op, kernel, stream);
+  }
   if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
+  if (active != nullptr) active->launched(op, kernel, stream, args, num_args);
   return true;
 }
 

@@ -62,6 +62,9 @@ RegistryTable& registry_table() {
 
 std::atomic<int> observer_count{0};
 
+static std::atomic<uint64_t> version{0};
+uint64_t settings_version() { return version.load(std::memory_order_relaxed); }
+
 const char* tier_name(Tier tier) {
   static const char* const names[kNumTiers] = {"vendor", "portable", "decomposition", "cpu"};
   return names[static_cast<int>(tier)];
@@ -92,6 +95,7 @@ void refresh_notes() {
     if (op->bound.load(std::memory_order_relaxed)) notes &= static_cast<uint8_t>(~kDeniedAny);
     op->notes.store(notes, std::memory_order_relaxed);
   }
+  version.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::map<std::string, std::pair<uint64_t, uint64_t>> cpu_costs() {
@@ -187,6 +191,7 @@ int64_t KernelRegistry::override_kernel(Runtime& runtime, const std::string& nam
   std::lock_guard<std::mutex> lock(table.mutex);
   target.stack_.push_back(kernel);
   target.kernel_.store(kernel, std::memory_order_release);
+  version.fetch_add(1, std::memory_order_relaxed);
   table.overrides.push_back({table.next_token, &target, kernel});
   return table.next_token++;
 }
@@ -201,6 +206,7 @@ void KernelRegistry::remove_override(Runtime&, int64_t token) {
   auto& stack = target.stack_;
   stack.erase(std::remove(stack.begin(), stack.end(), found->kernel), stack.end());
   target.kernel_.store(stack.empty() ? nullptr : stack.back(), std::memory_order_release);
+  version.fetch_add(1, std::memory_order_relaxed);
   table.overrides.erase(found);
 }
 

@@ -25,6 +25,12 @@ constexpr uint8_t kDeniedKernels = denied_bit(Tier::kVendor) | denied_bit(Tier::
 constexpr uint8_t kDeniedAny = (1u << kNumTiers) - 1;
 constexpr uint8_t kWatched = 1u << kNumTiers;
 
+// Threads that write down what they launch (recorder.h). For all others the cost of asking is one relaxed load.
+extern std::atomic<int> recording_threads;
+inline bool recording() { return recording_threads.load(std::memory_order_relaxed) != 0; }
+struct Operator;
+void note_count(Operator& op, Tier tier);
+
 // One framework operator, such as aten::add.Tensor. Interned: the same name gives the same object, which never dies.
 struct Operator {
   const std::string name;
@@ -37,7 +43,10 @@ struct Operator {
   std::atomic<bool> bound{false};             // only the device has it: rules do not apply
 
   explicit Operator(std::string name) : name(std::move(name)) {}
-  void count(Tier tier) { calls[static_cast<int>(tier)].fetch_add(1, std::memory_order_relaxed); }
+  void count(Tier tier) {
+    calls[static_cast<int>(tier)].fetch_add(1, std::memory_order_relaxed);
+    if (__builtin_expect(recording(), 0)) note_count(*this, tier);
+  }
   bool allows(Tier tier) const { return (notes.load(std::memory_order_relaxed) & denied_bit(tier)) == 0; }
   bool allows_kernels() const { return (notes.load(std::memory_order_relaxed) & kDeniedKernels) != kDeniedKernels; }
   bool watched() const { return (notes.load(std::memory_order_relaxed) & kWatched) != 0; }
@@ -69,6 +78,9 @@ class CpuCost {
 
 // Asks the rules again about every operator.
 void refresh_notes();
+
+// Another number whenever another kernel or tier than before may serve a call.
+uint64_t settings_version();
 
 // The operator that this thread is in; what HpHost::operator_name tells plug-ins.
 const Operator* current_operator();

@@ -1,5 +1,7 @@
 #include "portable.h"
 
+#include "recorder.h"
+
 #include <cstdio>
 
 namespace hp {
@@ -78,6 +80,7 @@ void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, i
   const uint32_t count[3] = {static_cast<uint32_t>(groups), 1, 1}, group_size[3] = {compiler.group_size, 1, 1};
   HP_CHECK(compiler.launch(stream.device.index, stream.handle(), kernel.function, count, group_size, args, num_args),
            stream.device.name() + ": launch of " + op.name);
+  if (Recorder* active = recorder()) active->launched(op, kernel, stream, groups, args, num_args);
 }
 
 void launch_portable(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t elements,

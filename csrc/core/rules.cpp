@@ -27,7 +27,7 @@ RuleTable& rule_table() {
   static auto* table = new RuleTable;
   return *table;
 }
-std::atomic<bool> in_force{false};
+std::atomic<bool> in_force{false}, watching{false};
 
 std::regex compile(const std::string& pattern) {
   try {
@@ -78,9 +78,12 @@ void set_watched(const std::vector<std::string>& patterns) {
     RuleTable& table = rule_table();
     std::lock_guard<std::mutex> lock(table.mutex);
     table.watched = std::move(compiled);
+    watching.store(!table.watched.empty(), std::memory_order_relaxed);
   }
   refresh_notes();
 }
+
+bool any_watched() { return watching.load(std::memory_order_relaxed); }
 
 uint8_t notes_for(const std::string& name) {
   RuleTable& table = rule_table();

@@ -22,6 +22,8 @@ bool rules_in_force();
 
 // Operators that match any of these are marked as watched.
 void set_watched(const std::vector<std::string>& patterns);
+// Whether any operator is.
+bool any_watched();
 
 // What the rules say about an operator of that name.
 uint8_t notes_for(const std::string& name);

@@ -6,6 +6,7 @@
 
 #include "allocator.h"
 #include "operator.h"
+#include "recorder.h"
 
 namespace hp {
 namespace {
@@ -256,17 +257,20 @@ std::pair<uint64_t, uint64_t> Device::memory_info() const {
 
 void Device::copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
+  if (Recorder* active = recorder()) active->refuse("it copies from the host");
   HP_CHECK(plugin.table.copy_to_device(index, dst, src, bytes, stream.handle()), name() + ": copy to the device");
 }
 
 void Device::copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
+  if (Recorder* active = recorder()) active->refuse("it copies to the host");
   HP_CHECK(plugin.table.copy_to_host(index, dst, src, bytes, stream.handle()), name() + ": copy to the host");
 }
 
 void Device::copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   HP_CHECK(plugin.table.copy_on_device(index, dst, src, bytes, stream.handle()), name() + ": copy on the device");
+  if (Recorder* active = recorder()) active->copied(dst, src, bytes, stream);
 }
 
 // ---- Runtime
@@ -314,6 +318,7 @@ void Runtime::copy_peer(Device& dst_device, void* dst, Device& src_device, const
                         Stream& stream) {
   if (bytes == 0) return;
   if (&dst_device == &src_device) return src_device.copy_on_device(dst, src, bytes, stream);
+  if (Recorder* active = recorder()) active->refuse("it copies between devices");
   if (plugin->peer.copy != nullptr) {
     const HpStatus status = plugin->peer.copy(dst_device.index, dst, src_device.index, src, bytes, stream.handle());
     // These two devices may have no link: then through the host, like a plug-in without peer copies.

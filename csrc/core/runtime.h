@@ -46,6 +46,8 @@ class Stream {
   void note_launch(const Operator* op) {
     recent_[launches_.fetch_add(1, std::memory_order_relaxed) % recent_.size()].store(op, std::memory_order_relaxed);
   }
+  // Kernels launched since the stream was made.
+  uint64_t launches() const { return launches_.load(std::memory_order_relaxed); }
 
  private:
   friend class Device;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "recorder.h"
+
 namespace hp {
 
 TemplateCall::TemplateCall(TemplateKernels& kernels, Device& device, std::initializer_list<DType> types,
@@ -35,6 +37,11 @@ TemplateCall& TemplateCall::pack(const void* value, size_t bytes, bool is_pointe
   args_[count_++] = {&values_[place], static_cast<uint32_t>(bytes), is_pointer};
   used_ = place + bytes;
   return *this;
+}
+
+TemplateCall& TemplateCall::state(PhiloxState at) {
+  if (Recorder* active = recorder()) active->random_arguments(count_, at);
+  return integer(static_cast<int64_t>(at.seed)).integer(static_cast<int64_t>(at.offset));
 }
 
 TemplateCall& TemplateCall::fault(const Operator& op) {

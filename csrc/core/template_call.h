@@ -5,6 +5,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "philox.h"
 #include "portable.h"
 #include "view.h"
 
@@ -44,6 +45,8 @@ class TemplateCall {
   TemplateCall& real(double value, DType dtype) {
     return accumulator(dtype) == DType::kF64 ? real(value) : this->value(static_cast<float>(value));
   }
+  // Two arguments: the seed, and where the random numbers of this launch begin.
+  TemplateCall& state(PhiloxState at);
   // Two arguments: where the kernel writes a fault, and what it writes to name the operator (kernels/fault.h).
   TemplateCall& fault(const Operator& op);
   // A struct that the kernel declares the same way, of integers and numbers only.

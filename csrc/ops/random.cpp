@@ -9,9 +9,6 @@ namespace {
 
 VendorArgument seed_of(PhiloxState at) { return attribute(static_cast<int64_t>(at.seed)); }
 VendorArgument offset_of(PhiloxState at) { return attribute(static_cast<int64_t>(at.offset)); }
-TemplateCall& add_state(TemplateCall& call, PhiloxState at) {
-  return call.integer(static_cast<int64_t>(at.seed)).integer(static_cast<int64_t>(at.offset));
-}
 
 // A probability in units of 2^-32.
 int64_t in_units(double p) { return std::llrint(p * 4294967296.0); }
@@ -40,7 +37,7 @@ bool sample(TemplateKernels& kernels, const Service& service, Device& device, co
   call.arg(out).arg(parameter);
   if (second.defined()) call.arg(second);
   const int64_t elements = out.numel();
-  add_state(call.integer(elements), at).launch_elements(service.op, elements);
+  call.integer(elements).state(at).launch_elements(service.op, elements);
   return scope.done();
 }
 
@@ -66,7 +63,7 @@ bool random_fill(const Service& service, Device& device, const View& out, const 
   const int64_t range =
       fill.distribution == Distribution::kBernoulli ? in_units(fill.a) : static_cast<int64_t>(fill.range);
   const int64_t elements = out.numel();
-  add_state(call.arg(out).integer(elements), at).real(fill.a).real(b).integer(range).integer(fill.low);
+  call.arg(out).integer(elements).state(at).real(fill.a).real(b).integer(range).integer(fill.low);
   call.launch_elements(service.op, elements);
   return scope.done();
 }
@@ -79,7 +76,7 @@ bool bernoulli_tensor(const Service& service, Device& device, const View& out, c
   TemplateCall call(kernels, device, {out.dtype, p.dtype});
   if (!call.available()) return false;
   const int64_t elements = out.numel();
-  add_state(call.arg(out).arg(p).integer(elements), at).launch_elements(service.op, elements);
+  call.arg(out).arg(p).integer(elements).state(at).launch_elements(service.op, elements);
   return scope.done();
 }
 
@@ -95,7 +92,11 @@ bool dropout(const Service& service, Device& device, const View& out, const View
   TemplateCall call(kernels, device, {out.dtype});
   if (!call.available()) return false;
   const int64_t elements = out.numel();
-  add_state(call.arg(out).arg(mask).arg(input).integer(elements), at)
+  call.arg(out)
+      .arg(mask)
+      .arg(input)
+      .integer(elements)
+      .state(at)
       .integer(in_units(1 - p))
       .real(p == 1 ? 0 : 1 / (1 - p))
       .launch_elements(service.op, elements);
@@ -128,7 +129,7 @@ bool rrelu_with_noise(const Service& service, Device& device, const View& out, c
   TemplateCall call(kernels, device, {out.dtype}, {out.dtype == DType::kF64});
   if (!call.available()) return false;
   const int64_t elements = out.numel();
-  add_state(call.arg(out).arg(noise).arg(self).integer(elements), at).real(lower).real(upper);
+  call.arg(out).arg(noise).arg(self).integer(elements).state(at).real(lower).real(upper);
   call.launch_elements(service.op, elements);
   return scope.done();
 }
@@ -165,7 +166,7 @@ bool multinomial(const Service& service, Device& device, const View& out, const 
   const int64_t per_group = adding.rows_per_group(width);
   adding.pointer(total.get()).arg(weights).integer(rows).integer(width).integer(per_group);
   adding.launch(service.op, (rows + per_group - 1) / per_group);
-  add_state(searching.arg(out).pointer(total.get()).integer(elements), at).integer(width).integer(elements / rows);
+  searching.arg(out).pointer(total.get()).integer(elements).state(at).integer(width).integer(elements / rows);
   searching.launch_elements(service.op, elements);
   return scope.done();
 }

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "../core/recorder.h"
 #include "adapter.h"
 
 namespace hp::torch_adapter {
@@ -69,7 +70,15 @@ PhiloxState take_blocks(const std::optional<at::Generator>& generator, c10::Devi
               "' device type for generator but found '", used.device().type(), "'");
   auto* philox = static_cast<PhiloxGenerator*>(used.unsafeGetGeneratorImpl());
   std::lock_guard<std::mutex> lock(philox->mutex_);
-  return philox->take(blocks);
+  const PhiloxState from = philox->take(blocks);
+  if (Recorder* active = recorder()) {
+    if (used == default_generator(index)) {
+      active->drew(from, blocks);
+    } else {
+      active->refuse("it draws from a generator that it was given");
+    }
+  }
+  return from;
 }
 
 uint64_t draw_seed(const std::optional<at::Generator>& generator, c10::DeviceIndex index) {

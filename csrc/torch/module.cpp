@@ -17,6 +17,7 @@
 #include "adapter.h"
 #include "generator.h"
 #include "metadata.h"
+#include "module.h"
 
 namespace py = pybind11;
 
@@ -198,6 +199,8 @@ PYBIND11_MODULE(HARDPOINT_TORCH_MODULE, m) {
 
   m.def("export_storage", &export_storage);
   m.def("open_storage", &open_storage);
+
+  bind_graph(m);
 
   m.def("time_add", &time_add);
   m.def("time_add_out", &time_add_out);

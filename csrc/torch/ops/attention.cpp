@@ -92,8 +92,34 @@ std::optional<Backward> attention_backward(const Overload& overload, const Tenso
   return Backward(grad_query, grad_key, grad_value, Tensor());
 }
 
+// Tensors of a graph that is being traced have no memory, and sizes that may be symbols: torch's own rule for them
+// knows no device like ours. Sizes that decide become conditions of the graph.
+bool fits_traced(const Tensor& query, const Tensor& key, const Tensor& value, bool grouped) {
+  if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4 || !at::isFloatingType(query.scalar_type())) return false;
+  if (key.scalar_type() != query.scalar_type() || value.scalar_type() != query.scalar_type()) return false;
+  const auto same = [](const Tensor& a, int64_t i, const Tensor& b, int64_t j) {
+    return TORCH_GUARD_OR_FALSE(a.sym_size(i).sym_eq(b.sym_size(j)));
+  };
+  if (!same(query, 0, key, 0) || !same(query, 0, value, 0) || !same(key, 1, value, 1) || !same(key, 2, value, 2) ||
+      !same(query, 3, key, 3) || (!grouped && !same(query, 1, key, 1))) {
+    return false;
+  }
+  for (const Tensor* tensor : {&query, &key, &value}) {
+    if (!TORCH_GUARD_OR_FALSE(tensor->sym_numel().sym_ne(0))) return false;
+  }
+  const auto most = c10::SymInt(hp::ops::kMostAttentionElements);
+  return TORCH_GUARD_OR_FALSE((query.sym_size(1) % key.sym_size(1)).sym_eq(0)) &&
+         TORCH_GUARD_OR_FALSE(query.sym_size(3).sym_le(most)) && TORCH_GUARD_OR_FALSE(value.sym_size(3).sym_le(most));
+}
+
 int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
                bool causal, std::optional<double> scale, bool grouped) {
+  if (query.key_set().has(c10::DispatchKey::Python)) {
+    const bool no_gradient = !(mask && mask->defined() && (mask->requires_grad() || mask->dim() > 4));
+    const bool ours = runtime().plugin->compiler.compile != nullptr && dropout == 0 && no_gradient;
+    return static_cast<int64_t>(ours && fits_traced(query, key, value, grouped) ? sdp::SDPBackend::overrideable
+                                                                                : sdp::SDPBackend::math);
+  }
   return at::_fused_sdp_choice(query, key, value, mask, dropout, causal, scale, grouped);
 }
 

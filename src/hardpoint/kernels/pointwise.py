@@ -88,12 +88,13 @@ def load(operand: Operand, place: str, compute: str) -> str:
         part = STORAGE[PARTS[compute]]
         if operand.dtype in PARTS:
             return place if operand.dtype == compute else f"M(make)(({part})({place}).re, ({part})({place}).im)"
-        return f"M(real)(({part}){_real(operand.dtype, place)})"
-    value = _real(operand.dtype, place)
+        return f"M(real)(({part}){real_value(operand.dtype, place)})"
+    value = real_value(operand.dtype, place)
     return f"(T){value}" if compute != "bool" or operand.dtype == "bool" else f"(T)({value} != 0)"
 
 
-def _real(dtype: str, place: str) -> str:
+def real_value(dtype: str, place: str) -> str:
+    """A stored element in the type that its dtype is computed in."""
     if dtype in ("f16", "bf16"):
         return f"hp_load_{dtype}({place})"
     return f"({place} != 0)" if dtype == "bool" else place
@@ -149,15 +150,14 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     elements = "".join(f"      const T {name} = given_{name};\n" for name, _ in given)
     elements += "".join(
         f"      const T {op.inputs[k - 1]} = "
-        f"{f'b{k}[j - at]' if k in staged else load(operand, _place(operand, k), spec.compute)};\n"
+        f"{f'b{k}[j - at]' if k in staged else load(operand, place(operand, k), spec.compute)};\n"
         for k, operand in enumerate(spec.operands)
         if k > 0 and operand.inner != "number"
     )
     pointers = [k for k, operand in enumerate(spec.operands) if operand.inner != "number"]
-    write = f"b0[j - at] = (float)(T)({value})" if 0 in staged else f"{_place(spec.operands[0], 0)} = {body}"
+    write = f"b0[j - at] = (float)(T)({value})" if 0 in staged else f"{place(spec.operands[0], 0)} = {body}"
     if spec.compute in PARTS:
         elements += f"      const T result = {value};\n"
-    loop = _runs if group_size == 1 else _items
     code = loop(spec, pointers, elements, f"      {write};\n", group_size)
     function = {"f16": "f32", "bf16": "f32", "bool": "u8"}.get(spec.compute, spec.compute)
     head = (
@@ -168,8 +168,18 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
         f"typedef struct {{ hp_i64 elements, shape[{MAX_DIMENSIONS}], "
         f"strides[{MAX_OPERANDS}][{MAX_DIMENSIONS}]; }} hp_geometry;\n"
     )
-    per_group = ELEMENTS_CPU if group_size == 1 else ELEMENTS_GPU * group_size
-    return head + _kernel(dialect, name, parameters, constants + code, per_group, group_size), name, per_group
+    elements_each = per_group(group_size)
+    return head + kernel(dialect, name, parameters, constants + code, elements_each, group_size), name, elements_each
+
+
+def per_group(group_size: int) -> int:
+    """The elements that one group handles."""
+    return ELEMENTS_CPU if group_size == 1 else ELEMENTS_GPU * group_size
+
+
+def loop(spec: Specialisation, pointers: list[int], elements: str, body: str, group_size: int) -> str:
+    """The loop of a group over its elements: ``elements`` reads one, ``body`` stores its results."""
+    return (_runs if group_size == 1 else _items)(spec, pointers, elements, body, group_size)
 
 
 def _number(name: str, compute: str) -> list[tuple[str, str]]:
@@ -186,7 +196,8 @@ def _staged(spec: Specialisation) -> list[int]:
     return [k for k, operand in enumerate(spec.operands) if operand.dtype == "f16" and operand.inner == "contiguous"]
 
 
-def _place(operand: Operand, k: int) -> str:
+def place(operand: Operand, k: int) -> str:
+    """Where operand ``k`` has the element that the loop is at."""
     kind = STORAGE[operand.dtype]
     if operand.inner == "contiguous":
         return f"((HP_GLOBAL {kind}*)q{k})[j]"
@@ -260,7 +271,7 @@ def _items(spec: Specialisation, pointers: list[int], elements: str, body: str, 
     )
 
 
-def _kernel(
+def kernel(
     dialect: str, name: str, parameters: list[tuple[str, str]], code: str, per_group: int, group_size: int
 ) -> str:
     """The function around the code, in the dialect's own form. The code works on elements begin to end."""

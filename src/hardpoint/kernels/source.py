@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from hardpoint import ops
-from hardpoint.kernels import pointwise, template
+from hardpoint.kernels import fused, pointwise, template
 from hardpoint.ops.reduction import RULES
 
 
@@ -28,7 +28,7 @@ def generate(name: str, description: str, dialect: str, group_size: int) -> tupl
     """The source of a kernel, its name, and elements a group; None if there is no such kernel.
 
     The name is that of a standard operator with an expression in the tables, or ``family:kernel`` for one of the
-    families' own files; ``family:kernel@rule`` is one that reduces by a rule.
+    families' own files; ``family:kernel@rule`` is one that reduces by a rule; ``fused`` is a region of pointwise ones.
     """
     family, _, kernel = name.partition(":")
     if kernel:
@@ -36,6 +36,8 @@ def generate(name: str, description: str, dialect: str, group_size: int) -> tupl
         text = (template.rule_definitions(RULES[rule]) if rule else "") + text_of(f"{family}.c")
         code, entry, elements = template.source(family, text, kernel, description, dialect, group_size)
         return preamble(complex_numbers="c64" in description or "c128" in description) + code, entry, elements
+    if name == "fused":
+        return fused.source(description, dialect, group_size, preamble(_uses_special(description)))
     op = ops.find(name)
     spec = pointwise.Specialisation.parse(description)
     text = pointwise.expression(op, spec) or ""
@@ -46,3 +48,9 @@ def _is_special(expression: str) -> bool:
     from hardpoint.ops import special
 
     return any(f"M({op.name})" in expression for op in special.OPS)
+
+
+def _uses_special(region: str) -> bool:
+    from hardpoint.ops import special
+
+    return any(f'"{op.name}"' in region for op in special.OPS)

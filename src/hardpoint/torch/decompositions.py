@@ -27,7 +27,7 @@ def find(name: str) -> Callable[..., Any] | None:
     if operator in decomposition_table:
         found: Callable[..., Any] = decomposition_table[operator]
         return found
-    functional = _functional(packet, operator)
+    functional = functional_overload(packet, operator)
     if functional is None or functional not in decomposition_table:
         return None
     return _writing(decomposition_table[functional], operator)
@@ -44,7 +44,7 @@ def _inputs(operator: Any) -> list[tuple[str, str]]:
     return [(a.name, str(a.type)) for a in operator._schema.arguments if not a.is_out]
 
 
-def _functional(packet: str, operator: Any) -> Any:
+def functional_overload(packet: str, operator: Any) -> Any:
     """The overload that takes the same and returns new tensors, for an out= or in-place one."""
     import torch
 

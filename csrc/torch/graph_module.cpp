@@ -1,0 +1,224 @@
+// Python's way to make programs (hardpoint.graph.lowering) and to run them.
+#include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <map>
+
+#include "adapter.h"
+#include "graph_replay.h"
+#include "graph_values.h"
+#include "module.h"
+
+namespace py = pybind11;
+
+namespace hp::torch_adapter {
+namespace {
+
+struct GraphRegister {
+  int index;
+};
+
+bool has_register(py::handle object) {
+  if (py::isinstance<GraphRegister>(object)) return true;
+  if (!py::isinstance<py::list>(object) && !py::isinstance<py::tuple>(object)) return false;
+  for (py::handle item : object) {
+    if (has_register(item)) return true;
+  }
+  return false;
+}
+
+c10::TypePtr without_optional(c10::TypePtr type) {
+  while (type && type->kind() == c10::TypeKind::OptionalType)
+    type = type->expectRef<c10::OptionalType>().getElementType();
+  return type;
+}
+
+GraphValue::Kind list_kind(const c10::TypePtr& type) {
+  if (!type || type->kind() != c10::TypeKind::ListType) return GraphValue::kAnything;
+  const c10::TypePtr element = type->expectRef<c10::ListType>().getElementType();
+  if (element->kind() == c10::TypeKind::TensorType) return GraphValue::kTensors;
+  if (element->kind() == c10::TypeKind::OptionalType) return GraphValue::kOptionalTensors;
+  if (element->kind() == c10::TypeKind::IntType || element->kind() == c10::TypeKind::SymIntType) {
+    return GraphValue::kIntegers;
+  }
+  return GraphValue::kAnything;
+}
+
+bool is_tensor(const c10::TypePtr& type) {
+  const c10::TypePtr bare = without_optional(type);
+  return bare && bare->kind() == c10::TypeKind::TensorType;
+}
+
+GraphValue parse(py::handle object, const c10::TypePtr& type = nullptr) {
+  GraphValue value;
+  if (py::isinstance<GraphRegister>(object)) {
+    value.kind = GraphValue::kRegister;
+    value.reg = object.cast<GraphRegister>().index;
+    value.as_tensor = is_tensor(type);
+    value.required = type && type->kind() == c10::TypeKind::TensorType;
+  } else if (has_register(object)) {
+    value.kind = list_kind(without_optional(type));
+    for (py::handle item : object) value.items.push_back(parse(item));
+  } else if (object.is_none()) {
+    if (type && type->kind() == c10::TypeKind::TensorType) value.constant = at::Tensor();
+  } else {
+    const bool number = is_tensor(type) && !THPVariable_Check(object.ptr());
+    value.constant = number ? c10::IValue(number_as_tensor(value_of(object).toScalar()))
+                     : type ? torch::jit::toIValue(object, type)
+                            : value_of(object);
+  }
+  return value;
+}
+
+std::vector<GraphValue> parse_all(const py::object& objects) {
+  std::vector<GraphValue> values;
+  for (py::handle object : objects) values.push_back(parse(object));
+  return values;
+}
+
+at::ScalarType dtype_of(py::handle object) { return torch::jit::toIValue(object, c10::IntType::get()).toScalarType(); }
+
+// A description of an instruction, as hardpoint.graph.lowering writes it.
+GraphInstruction instruction_of(const py::dict& given) {
+  static const std::map<std::string, GraphInstruction::Kind> kinds = {{"operator", GraphInstruction::kOperator},
+                                                                      {"integer", GraphInstruction::kInteger},
+                                                                      {"python", GraphInstruction::kPython},
+                                                                      {"kernel", GraphInstruction::kKernel},
+                                                                      {"fused", GraphInstruction::kFused}};
+  static const char* const integers[] = {"add", "sub", "mul", "floordiv", "mod", "pow", "max", "min", "neg"};
+  GraphInstruction made;
+  made.kind = kinds.at(given["kind"].cast<std::string>());
+  made.name = given["name"].cast<std::string>();
+  made.results = given["results"].cast<std::vector<int>>();
+  made.releases = given["releases"].cast<std::vector<int>>();
+  made.unpack = given["unpack"].cast<bool>();
+  for (py::handle each : given["plain"]) made.plain.push_back(instruction_of(each.cast<py::dict>()));
+  const py::object arguments = given["arguments"];
+  switch (made.kind) {
+    case GraphInstruction::kOperator: {
+      const auto [name, overload] = given["operator"].cast<std::pair<std::string, std::string>>();
+      made.handle = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
+      size_t position = 0;
+      for (py::handle argument : arguments) {
+        made.arguments.push_back(parse(argument, made.handle->schema().arguments().at(position++).real_type()));
+      }
+      break;
+    }
+    case GraphInstruction::kInteger:
+      made.arguments = parse_all(arguments);
+      for (int i = 0; i < 9; ++i) {
+        if (given["integer"].cast<std::string>() == integers[i]) made.integer = GraphInstruction::Integer(i);
+      }
+      break;
+    case GraphInstruction::kPython:
+      made.arguments = parse_all(arguments);
+      made.function = py::object(given["function"]).release().ptr();
+      break;
+    case GraphInstruction::kKernel: {
+      made.arguments = parse_all(arguments);
+      made.kernel = std::make_unique<GraphKernel>();
+      made.kernel->kernel = given["kernel"].cast<std::string>();
+      made.kernel->num_inputs = given["inputs"].cast<size_t>();
+      for (py::handle output : given["outputs"]) {
+        const auto [dtype, sizes, strides] = output.cast<std::tuple<py::object, py::object, py::object>>();
+        made.kernel->outputs.push_back({dtype_of(dtype), parse_all(sizes), parse_all(strides)});
+      }
+      break;
+    }
+    case GraphInstruction::kFused: {
+      made.arguments = parse_all(arguments);
+      std::vector<FusedRegion::Output> outputs;
+      for (py::handle output : given["outputs"]) {
+        const auto [dtype, order] = output.cast<std::pair<py::object, std::vector<int64_t>>>();
+        outputs.push_back({dtype_of(dtype), order});
+      }
+      made.fused =
+          std::make_unique<FusedRegion>(given["operator"].cast<std::string>(), given["region"].cast<std::string>(),
+                                        std::move(outputs), given["whole"].cast<std::vector<bool>>());
+      break;
+    }
+  }
+  return made;
+}
+
+std::shared_ptr<GraphRunner> make_runner(int num_inputs, int num_registers, const std::string& name,
+                                         const py::list& instructions, const py::list& outputs,
+                                         const std::vector<at::Tensor>& constants) {
+  auto program = std::make_shared<GraphProgram>(num_inputs, num_registers, name);
+  for (py::handle each : instructions) program->instructions.push_back(instruction_of(each.cast<py::dict>()));
+  for (py::handle each : outputs) program->outputs.push_back(parse(each));
+  for (const at::Tensor& tensor : constants) program->constants.emplace_back(tensor);
+  return std::make_shared<GraphRunner>(std::move(program));
+}
+
+// Takes the inputs out of the list, so that they can be freed as soon as the graph has read them.
+py::list run(GraphRunner& runner, py::list given) {
+  std::vector<c10::IValue> inputs;
+  inputs.reserve(given.size());
+  for (py::handle item : given) inputs.push_back(value_of(item));
+  PyList_SetSlice(given.ptr(), 0, PyList_GET_SIZE(given.ptr()), nullptr);
+  std::vector<c10::IValue> results;
+  {
+    py::gil_scoped_release release;
+    results = runner.run(std::move(inputs));
+  }
+  py::list list;
+  for (c10::IValue& result : results) {
+    // An undefined tensor is None.
+    list.append(result.isTensor() && !result.toTensor().defined() ? py::none()
+                                                                  : torch::jit::toPyObject(std::move(result)));
+  }
+  return list;
+}
+
+// Of the latest recording: launches, what was left out, and the plan of its memory.
+py::object describe(const GraphRunner& runner) {
+  const RecordedRun* latest = runner.latest();
+  if (latest == nullptr) return py::none();
+  const Recording& recording = latest->recording();
+  py::list temporaries, separate, kept, launches;
+  std::vector<PlannedBuffer*> planned;
+  for (const RecordedMemory& memory : recording.memories) {
+    if (memory.kind == RecordedMemory::kTemporary) {
+      temporaries.append(py::make_tuple(memory.bytes, memory.offset, memory.first, memory.last));
+      planned.push_back(const_cast<RecordedMemory*>(&memory));
+    } else if (memory.kind == RecordedMemory::kSeparate) {
+      separate.append(memory.bytes);
+    } else if (memory.kind == RecordedMemory::kKept) {
+      kept.append(memory.bytes);
+    }
+  }
+  for (const RecordedStep& step : recording.steps) {
+    launches.append(step.op == nullptr ? std::string("copy") : step.op->name);
+  }
+  py::dict result;
+  result["launches"] = launches;
+  result["left_out"] = latest->left_out();
+  result["temporaries"] = temporaries;
+  result["separate"] = separate;
+  result["kept"] = kept;
+  result["arena_bytes"] = recording.arena_bytes;
+  result["most_alive"] = most_alive(planned);
+  return result;
+}
+
+}  // namespace
+
+void bind_graph(py::module_& m) {
+  py::class_<GraphRegister>(m, "GraphRegister").def(py::init<int>()).def_readonly("index", &GraphRegister::index);
+  py::class_<GraphRunner, std::shared_ptr<GraphRunner>>(m, "GraphRunner")
+      .def(py::init(&make_runner))
+      .def("__call__", &run)
+      .def_readwrite("record", &GraphRunner::record)
+      .def_property_readonly("runs",
+                             [](const GraphRunner& runner) {
+                               return py::make_tuple(runner.runs[0].load(), runner.runs[1].load(),
+                                                     runner.runs[2].load());
+                             })
+      .def_property_readonly("reason", &GraphRunner::reason)
+      .def("describe", &describe);
+  m.def("launches",
+        [](int index) { return current_stream(device_at(static_cast<c10::DeviceIndex>(index))).launches(); });
+}
+
+}  // namespace hp::torch_adapter

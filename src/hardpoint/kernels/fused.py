@@ -1,0 +1,140 @@
+"""Writes one portable kernel for a region of pointwise operators, from the same expressions as the operators' own."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from hardpoint import ops
+from hardpoint.kernels import pointwise
+from hardpoint.kernels.pointwise import COMPUTE, FLOATS, PARTS, Operand, Specialisation
+
+#: The step that only changes the dtype.
+CONVERT = "convert"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator of a region.
+
+    Inputs and attributes name values: ``i0`` an input of the region, ``s0`` a step's result, ``n0`` a number that the
+    launch passes, ``=0.5`` a number that the kernel is made for.
+    """
+
+    op: str
+    variant: int
+    #: The dtype that it computes in, and that of its result.
+    compute: str
+    result: str
+    inputs: tuple[str, ...]
+    attributes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Region:
+    """Operators over one iteration space. Every output has its shape; inputs are broadcast to it."""
+
+    inputs: tuple[str, ...]  #: dtypes
+    numbers: tuple[bool, ...]  #: whether each is an integer
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]  #: the steps whose results are stored
+
+    def text(self) -> str:
+        """What the kernel is made of, and known by."""
+        steps = [[s.op, s.variant, s.compute, s.result, s.inputs, s.attributes] for s in self.steps]
+        return json.dumps([self.inputs, self.numbers, steps, self.outputs], separators=(",", ":"))
+
+    @staticmethod
+    def parse(text: str) -> Region:
+        """The region that has this text."""
+        inputs, numbers, steps, outputs = json.loads(text)
+        made = (Step(op, variant, compute, result, tuple(i), tuple(a)) for op, variant, compute, result, i, a in steps)
+        return Region(tuple(inputs), tuple(numbers), tuple(made), tuple(outputs))
+
+
+def expression(op: str, variant: int, compute: str) -> str | None:
+    """An operator's expression for a dtype to compute in, or None; there are none of complex numbers here."""
+    if compute in PARTS:
+        return None
+    if op == CONVERT:
+        return "self"
+    return pointwise.expression(ops.find(op), Specialisation(compute, 1, variant, 1, ()))
+
+
+def source(description: str, dialect: str, group_size: int, preamble: str) -> tuple[str, str, int] | None:
+    """The kernel's source, its name, and the elements a group handles; None if a step has no expression.
+
+    The description is ``dimensions=1 layout=contiguous,... region=...``: the layout is that of the outputs, then of the
+    inputs.
+    """
+    dimensions, layout, text = (part.partition("=")[2] for part in description.split(" ", 2))
+    region = Region.parse(text)
+    dtypes = [region.steps[k].result for k in region.outputs] + list(region.inputs)
+    operands = tuple(Operand(*pair) for pair in zip(dtypes, layout.split(","), strict=True))
+    spec = Specialisation("", len(region.outputs), 0, int(dimensions), operands)
+    first = len(region.outputs)
+    elements = ""
+    for k, dtype in enumerate(region.inputs):
+        value = pointwise.real_value(dtype, pointwise.place(operands[first + k], first + k))
+        elements += f"      const {COMPUTE[dtype]} i{k} = {value};\n"
+    for k, step in enumerate(region.steps):
+        code = _step(region, k, step)
+        if code is None:
+            return None
+        elements += code
+    body = "".join(
+        f"      {pointwise.place(operands[k], k)} = {pointwise.store(dtypes[k], f's{step}', dtypes[k])};\n"
+        for k, step in enumerate(region.outputs)
+    )
+    parameters = [("HP_GLOBAL char*", f"p{k}") for k in range(len(operands))]
+    parameters += [("hp_i64" if whole else "double", f"n{k}") for k, whole in enumerate(region.numbers)]
+    parameters.append(("hp_geometry", "g"))
+    head = (
+        f"{preamble}\n"
+        f"#define HP_DIMENSIONS {spec.dimensions}\n"
+        f"typedef struct {{ hp_i64 elements, shape[{spec.dimensions}], "
+        f"strides[{len(operands)}][{spec.dimensions}]; }} hp_geometry;\n"
+    )
+    code = pointwise.loop(spec, list(range(len(operands))), elements, body, group_size)
+    per_group = pointwise.per_group(group_size)
+    return head + pointwise.kernel(dialect, "hp_fused", parameters, code, per_group, group_size), "hp_fused", per_group
+
+
+def _step(region: Region, number: int, step: Step) -> str | None:
+    value = expression(step.op, step.variant, step.compute)
+    if value is None:
+        return None
+    op = None if step.op == CONVERT else ops.find(step.op)
+    names = ("self",) if op is None else (*op.inputs, *op.attributes)
+    kind = COMPUTE[step.compute]
+    function = {"f16": "f32", "bf16": "f32", "bool": "u8"}.get(step.compute, step.compute)
+    value = re.sub(r"\bM\((\w+)\)", rf"hp_\1_{function}", value)
+    value = re.sub(r"\bT\b", kind, value)
+    code = f"      {COMPUTE[step.result]} s{number};\n      {{\n"
+    for name, given in zip(names, (*step.inputs, *step.attributes), strict=True):
+        code += f"        const {kind} {name} = {_given(region, given, step.compute)};\n"
+    # Promoted integer arithmetic would give numbers that do not fit the type; the cast brings them back.
+    result = _converted(f"({kind})({value})", step.compute, step.result)
+    if step.op == CONVERT and step.result in ("f16", "bf16"):
+        # A conversion is there for its rounding; between other steps halves are kept as floats.
+        result = f"hp_load_{step.result}(hp_store_{step.result}((float)({value})))"
+    return code + f"        s{number} = {result};\n      }}\n"
+
+
+def _given(region: Region, name: str, compute: str) -> str:
+    """A value of the region in the dtype that a step computes in."""
+    if name[0] == "=":
+        number = name[1:]
+        literal = number if compute in FLOATS else f"{int(float(number))}"
+        return f"({COMPUTE[compute]})({literal})"
+    if name[0] == "n":
+        return _converted(name, "i64" if region.numbers[int(name[1:])] else "f64", compute)
+    dtype = region.inputs[int(name[1:])] if name[0] == "i" else region.steps[int(name[1:])].result
+    return _converted(name, dtype, compute)
+
+
+def _converted(value: str, dtype: str, to: str) -> str:
+    if to == "bool" and dtype != "bool":
+        return f"(hp_u8)({value} != 0)"
+    return value if COMPUTE[dtype] == COMPUTE[to] else f"({COMPUTE[to]}){value}"

@@ -1,0 +1,26 @@
+"""The device under test, the same start for every test, and no graph left over from another."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("HARDPOINT_DEVICE", "sim")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are built from configurations; nothing is fetched
+sys.path.append(str(Path(__file__).parents[1] / "models"))
+
+import pytest
+import torch
+
+import hardpoint
+
+
+@pytest.fixture(autouse=True)
+def _same_start():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    hardpoint.reset_counters()
+    yield
+    torch._dynamo.reset()
+    torch.sim.synchronize()
