@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "blas.h"
 #include "device.h"
 #include "kernel.h"
 #include "library.h"
@@ -18,7 +19,6 @@ using Handle = struct CublasLtHandle*;
 using Descriptor = struct CublasLtDescriptor*;  // of a product, a matrix or a preference
 
 enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
-enum { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
 enum { DESC_TRANSA = 3, DESC_TRANSB = 4, DESC_EPILOGUE = 7, DESC_BIAS_POINTER = 8 };
 enum { EPILOGUE_BIAS = 4 };
 enum { LAYOUT_BATCH_COUNT = 5, LAYOUT_STRIDED_BATCH_OFFSET = 6 };
@@ -97,42 +97,6 @@ struct State {
 };
 thread_local State states[kMaxDevices];
 
-// A matrix, or a batch of them; strides in elements.
-struct Matrix {
-  char* data = nullptr;
-  int64_t rows = 0, columns = 0, batch = 1, batch_stride = 0, row_stride = 0, column_stride = 0;
-
-  explicit Matrix(const DLTensor* tensor) {
-    if (!tensor) return;
-    const int d = tensor->ndim - 2;
-    data = static_cast<char*>(tensor->data) + tensor->byte_offset;
-    rows = tensor->shape[d];
-    columns = tensor->shape[d + 1];
-    row_stride = tensor->strides[d];
-    column_stride = tensor->strides[d + 1];
-    if (d == 1) {
-      batch = tensor->shape[0];
-      batch_stride = tensor->strides[0];
-    }
-  }
-  void transpose() {
-    std::swap(rows, columns);
-    std::swap(row_stride, column_stride);
-  }
-  // Rows that lie side by side: the distance between them, or 0.
-  int64_t row_distance() const {
-    const bool together = column_stride == 1 || columns == 1;
-    const int64_t distance = rows == 1 ? std::max(row_stride, columns) : row_stride;
-    return together && distance >= columns ? distance : 0;
-  }
-  int alignment() const {
-    return static_cast<int>(std::min<uintptr_t>(16, lowest_bit(reinterpret_cast<uintptr_t>(data))));
-  }
-
- private:
-  static uintptr_t lowest_bit(uintptr_t value) { return value & (~value + 1); }
-};
-
 // One operand as cuBLASLt sees it: columns lie side by side there, so a matrix of rows is its own transpose.
 struct Operand {
   int64_t ld = 0;
@@ -148,7 +112,7 @@ struct Operand {
 
 struct Key {
   int64_t m, n, k, batch, ld_a, ld_b, ld_c, ld_out, step_a, step_b, step_c, step_out;
-  int32_t type, compute, transposed_a, transposed_b, with_c, with_bias, device, alignment;
+  int32_t type, out_type, compute, transposed_a, transposed_b, with_c, with_bias, device, alignment, unused;
 };
 
 struct Plan {
@@ -157,9 +121,9 @@ struct Plan {
   size_t workspace = 0;
 };
 
-bool make_layout(const Blas& api, Descriptor* made, const Key& key, uint64_t rows, uint64_t columns, int64_t ld,
-                 int64_t step) {
-  if (api.layout_create(made, key.type, rows, columns, ld) != 0) return false;
+bool make_layout(const Blas& api, Descriptor* made, const Key& key, int type, uint64_t rows, uint64_t columns,
+                 int64_t ld, int64_t step) {
+  if (api.layout_create(made, type, rows, columns, ld) != 0) return false;
   if (key.batch == 1) return true;
   const int32_t count = static_cast<int32_t>(key.batch);
   return api.layout_set(*made, LAYOUT_BATCH_COUNT, &count, sizeof count) == 0 &&
@@ -180,10 +144,10 @@ std::unique_ptr<Plan> make_plan(const Blas& api, Handle handle, const Key& key, 
     api.desc_set(plan->desc, DESC_BIAS_POINTER, &bias, sizeof bias);
   }
   const auto m = static_cast<uint64_t>(key.m), n = static_cast<uint64_t>(key.n), k = static_cast<uint64_t>(key.k);
-  if (!make_layout(api, &plan->b, key, b_turned ? k : n, b_turned ? n : k, key.ld_b, key.step_b) ||
-      !make_layout(api, &plan->a, key, a_turned ? m : k, a_turned ? k : m, key.ld_a, key.step_a) ||
-      !make_layout(api, &plan->c, key, n, m, key.ld_c, key.step_c) ||
-      !make_layout(api, &plan->out, key, n, m, key.ld_out, key.step_out))
+  if (!make_layout(api, &plan->b, key, key.type, b_turned ? k : n, b_turned ? n : k, key.ld_b, key.step_b) ||
+      !make_layout(api, &plan->a, key, key.type, a_turned ? m : k, a_turned ? k : m, key.ld_a, key.step_a) ||
+      !make_layout(api, &plan->c, key, key.out_type, n, m, key.ld_c, key.step_c) ||
+      !make_layout(api, &plan->out, key, key.out_type, n, m, key.ld_out, key.step_out))
     return nullptr;
   Descriptor preference = nullptr;
   if (api.preference_create(&preference) != 0) return nullptr;
@@ -203,7 +167,8 @@ std::unique_ptr<Plan> make_plan(const Blas& api, Handle handle, const Key& key, 
   return plan;
 }
 
-// cuBLASLt's name of a dtype, or -1.
+}  // namespace
+
 int type_of(DLDataType dtype) {
   if (dtype.lanes != 1) return -1;
   if (dtype.code == kDLBfloat && dtype.bits == 16) return CUDA_R_16BF;
@@ -211,20 +176,13 @@ int type_of(DLDataType dtype) {
   return dtype.bits == 64 ? CUDA_R_64F : dtype.bits == 32 ? CUDA_R_32F : dtype.bits == 16 ? CUDA_R_16F : -1;
 }
 
-bool same(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
-
-int product(const DLTensor* out_tensor, const DLTensor* self_tensor, const DLTensor* a_tensor, const DLTensor* b_tensor,
-            double beta, double alpha) {
+int multiply(int device, int type, int out_type, Matrix out, Matrix self, Matrix a, Matrix b, double beta,
+             double alpha) {
   const Blas& api = blas();
   if (!api.found) return decline("cuBLASLt is not installed");
   Key key{};
-  key.type = type_of(out_tensor->dtype);
-  if (key.type < 0) return decline("cuBLASLt multiplies floating-point numbers");
-  for (const DLTensor* t : {self_tensor, a_tensor, b_tensor})
-    if (t && (!same(t->dtype, out_tensor->dtype) || t->ndim != out_tensor->ndim))
-      return decline("the operands must have one dtype and number of dimensions");
-
-  Matrix out(out_tensor), self(self_tensor), a(a_tensor), b(b_tensor);
+  key.type = type;
+  key.out_type = out_type;
   if (out.row_distance() == 0) {
     // The product of the transposed matrices, the other way round.
     for (Matrix* m : {&out, &self, &a, &b}) m->transpose();
@@ -262,7 +220,7 @@ int product(const DLTensor* out_tensor, const DLTensor* self_tensor, const DLTen
   key.step_b = b.batch_stride;
   key.step_out = out.batch_stride;
   key.with_bias = bias != nullptr;
-  key.device = out_tensor->device.device_id;
+  key.device = device;
   key.compute = key.type == CUDA_R_64F                                                 ? CUBLAS_COMPUTE_64F
                 : key.type == CUDA_R_32F && allow_tf32.load(std::memory_order_relaxed) ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                                                        : CUBLAS_COMPUTE_32F;
@@ -286,6 +244,18 @@ int product(const DLTensor* out_tensor, const DLTensor* self_tensor, const DLTen
                                 key.with_c ? self.data : out.data, plan->c, out.data, plan->out, &plan->algorithm,
                                 workspace, plan->workspace, reinterpret_cast<CUstream>(stream));
   return status == 0 ? 0 : raise_error("cuBLASLt", "product of matrices", status);
+}
+
+namespace {
+
+int product(const DLTensor* out, const DLTensor* self, const DLTensor* a, const DLTensor* b, double beta,
+            double alpha) {
+  const int type = type_of(out->dtype);
+  if (type < 0) return decline("cuBLASLt multiplies floating-point numbers");
+  for (const DLTensor* t : {self, a, b})
+    if (t && (type_of(t->dtype) != type || t->ndim != out->ndim))
+      return decline("the operands must have one dtype and number of dimensions");
+  return multiply(out->device.device_id, type, type, Matrix(out), Matrix(self), Matrix(a), Matrix(b), beta, alpha);
 }
 
 int matmul(const Call& call) { return product(call.tensor(0), nullptr, call.tensor(1), call.tensor(2), 0, 1); }

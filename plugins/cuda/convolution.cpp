@@ -43,7 +43,8 @@ struct Dnn {
   int (*convolution_math)(Descriptor, int);
   int (*add)(Handle, const void*, Descriptor, const void*, const void*, Descriptor, void*);
   // Forward, backward for the input, backward for the weight.
-  int (*find[3])(Handle, Descriptor, Descriptor, Descriptor, Descriptor, int, int*, Performance*);
+  int (*find[3])(Handle, Descriptor, const void*, Descriptor, const void*, Descriptor, Descriptor, void*, int, int*,
+                 Performance*, void*, size_t);
   int (*run[3])(Handle, const void*, Descriptor, const void*, Descriptor, const void*, Descriptor, int, void*, size_t,
                 const void*, Descriptor, void*);
   bool found = false;
@@ -64,9 +65,9 @@ const Dnn& dnn() {
                               {"cudnnSetConvolutionGroupCount", reinterpret_cast<void**>(&d->convolution_groups)},
                               {"cudnnSetConvolutionMathType", reinterpret_cast<void**>(&d->convolution_math)},
                               {"cudnnAddTensor", reinterpret_cast<void**>(&d->add)},
-                              {"cudnnGetConvolutionForwardAlgorithm_v7", reinterpret_cast<void**>(&d->find[0])},
-                              {"cudnnGetConvolutionBackwardDataAlgorithm_v7", reinterpret_cast<void**>(&d->find[1])},
-                              {"cudnnGetConvolutionBackwardFilterAlgorithm_v7", reinterpret_cast<void**>(&d->find[2])},
+                              {"cudnnFindConvolutionForwardAlgorithmEx", reinterpret_cast<void**>(&d->find[0])},
+                              {"cudnnFindConvolutionBackwardDataAlgorithmEx", reinterpret_cast<void**>(&d->find[1])},
+                              {"cudnnFindConvolutionBackwardFilterAlgorithmEx", reinterpret_cast<void**>(&d->find[2])},
                               {"cudnnConvolutionForward", reinterpret_cast<void**>(&d->run[0])},
                               {"cudnnConvolutionBackwardData", reinterpret_cast<void**>(&d->run[1])},
                               {"cudnnConvolutionBackwardFilter", reinterpret_cast<void**>(&d->run[2])},
@@ -106,9 +107,51 @@ bool make_tensor(const Dnn& api, Descriptor* made, int type, int dims, const Siz
   return api.tensor_create(made) == 0 && api.tensor_set(*made, type, dims, sizes.at, strides) == 0;
 }
 
-// Null where the library knows no way.
-std::unique_ptr<Plan> make_plan(const Dnn& api, Handle handle, const Key& key) {
-  constexpr size_t kMostWorkspace = size_t{1} << 30;
+// The operands of one call, in the order of each kind's own name: two inputs and the output.
+struct Operands {
+  Descriptor left_desc, right_desc, out_desc;
+  const void *left, *right;
+  void* out;
+
+  Operands(Kind kind, const Plan& plan, const DLTensor* x, const DLTensor* w, const DLTensor* y)
+      : left_desc(kind == kBackwardInput ? plan.w : plan.x),
+        right_desc(kind == kForward ? plan.w : plan.y),
+        out_desc(kind == kForward         ? plan.y
+                 : kind == kBackwardInput ? plan.x
+                                          : plan.w),
+        left((kind == kBackwardInput ? w : x)->data),
+        right((kind == kForward ? w : y)->data),
+        out((kind == kForward         ? y
+             : kind == kBackwardInput ? x
+                                      : w)
+                ->data) {}
+};
+
+// Workspace for the trials, as much as there is.
+class Trial {
+ public:
+  explicit Trial(int device) : device_(device) {
+    for (bytes = size_t{1} << 30; bytes > 0; bytes /= 8) {
+      if (host->scratch_allocate(device, bytes, &data) == HP_OK) return;
+    }
+    data = nullptr;
+  }
+  ~Trial() {
+    if (data) host->scratch_free(device_, data);
+  }
+  Trial(const Trial&) = delete;
+
+  void* data = nullptr;
+  size_t bytes = 0;
+
+ private:
+  const int device_;
+};
+
+// Null where the library knows no way. The fastest algorithm is found by trying all of them, once for each shape: what
+// cuDNN guesses without trying is often several times slower.
+std::unique_ptr<Plan> make_plan(const Dnn& api, Handle handle, const Key& key, const DLTensor* x, const DLTensor* w,
+                                const DLTensor* y) {
   auto plan = std::make_unique<Plan>();
   Sizes bias{};
   for (int d = 0; d < key.dims; ++d) bias.at[d] = d == 1 ? key.y.at[1] : 1;
@@ -124,18 +167,18 @@ std::unique_ptr<Plan> make_plan(const Dnn& api, Handle handle, const Key& key) {
       api.convolution_groups(plan->convolution, key.groups) != 0 ||
       api.convolution_math(plan->convolution, key.math) != 0)
     return nullptr;
-  // Each kind takes its two inputs and its output in the order of its own name.
-  const Descriptor first = key.kind == kBackwardInput ? plan->w : plan->x;
-  const Descriptor second = key.kind == kForward ? plan->w : plan->y;
-  const Descriptor third = key.kind == kForward ? plan->y : key.kind == kBackwardInput ? plan->x : plan->w;
-  Performance found[8];
+  const Operands o(static_cast<Kind>(key.kind), *plan, x, w, y);
+  Performance found[16];
   int count = 0;
-  if (api.find[key.kind](handle, first, second, plan->convolution, third, 8, &count, found) != 0) return nullptr;
+  const Trial trial(key.device);
+  if (api.find[key.kind](handle, o.left_desc, o.left, o.right_desc, o.right, plan->convolution, o.out_desc, o.out, 16,
+                         &count, found, trial.data, trial.bytes) != 0)
+    return nullptr;
   for (int i = 0; i < count; ++i) {
-    if (found[i].status != 0 || found[i].memory > kMostWorkspace) continue;
+    if (found[i].status != 0) continue;
     plan->algorithm = found[i].algorithm;
     plan->workspace = found[i].memory;
-    // The heuristic answers for every kind of arithmetic; the entry says which one it means.
+    // An entry says for which kind of arithmetic it was measured.
     if (key.math != CUDNN_FMA_MATH) api.convolution_math(plan->convolution, found[i].math);
     return plan;
   }
@@ -206,7 +249,7 @@ int run(const Call& call, int32_t first, Kind kind, const DLTensor* x, const DLT
   const HpStream stream = host->current_stream(key.device);
   api.set_stream(handle, reinterpret_cast<CUstream>(stream));
   thread_local Plans<Key, Plan> plans;
-  const Plan* plan = plans.get(key, [&] { return make_plan(api, handle, key); });
+  const Plan* plan = plans.get(key, [&] { return make_plan(api, handle, key, x, w, y); });
   if (!plan) return decline("cuDNN has no kernel for this convolution");
   void* workspace = nullptr;
   if (plan->workspace > 0 && host->scratch_allocate(key.device, plan->workspace, &workspace) != HP_OK)
@@ -218,14 +261,10 @@ int run(const Call& call, int32_t first, Kind kind, const DLTensor* x, const DLT
   const void *const one = f64 ? static_cast<const void*>(&one_d) : &one_f, *const zero =
                                                                                f64 ? static_cast<const void*>(&zero_d)
                                                                                    : &zero_f;
-  const DLTensor* const left = kind == kBackwardInput ? w : x;
-  const DLTensor* const right = kind == kForward ? w : y;
-  const Descriptor left_desc = kind == kBackwardInput ? plan->w : plan->x;
-  const Descriptor right_desc = kind == kForward ? plan->w : plan->y;
-  const Descriptor out_desc = kind == kForward ? plan->y : kind == kBackwardInput ? plan->x : plan->w;
-  int status = api.run[kind](handle, one, left_desc, left->data, right_desc, right->data, plan->convolution,
-                             plan->algorithm, workspace, plan->workspace, zero, out_desc, out->data);
-  if (status == 0 && bias) status = api.add(handle, one, plan->bias, bias->data, one, out_desc, out->data);
+  const Operands o(kind, *plan, x, w, y);
+  int status = api.run[kind](handle, one, o.left_desc, o.left, o.right_desc, o.right, plan->convolution,
+                             plan->algorithm, workspace, plan->workspace, zero, o.out_desc, o.out);
+  if (status == 0 && bias) status = api.add(handle, one, plan->bias, bias->data, one, o.out_desc, o.out);
   if (workspace) host->scratch_free(key.device, workspace);
   return status == 0 ? 0 : raise_error("cuDNN", "convolution", status);
 }

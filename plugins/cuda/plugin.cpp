@@ -43,7 +43,7 @@ const HpCompiler compiler = {
     release_binary,     load,   unload,     find,         launch,
 };
 
-// Convolutions are left without the flag: they take contiguous tensors.
+// The others, exported without the flag, take contiguous tensors.
 const HpKernel kernels[] = {
     {"matmul", __tvm_ffi_matmul, HP_KERNEL_STRIDED},
     {"addmm", __tvm_ffi_addmm, HP_KERNEL_STRIDED},

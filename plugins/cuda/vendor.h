@@ -16,6 +16,8 @@ extern std::atomic<bool> allow_tf32;
 extern "C" {
 HP_EXPORT int __tvm_ffi_matmul(void* self, const void* args, int32_t num_args, void* result);
 HP_EXPORT int __tvm_ffi_addmm(void* self, const void* args, int32_t num_args, void* result);
+HP_EXPORT int __tvm_ffi_attention(void* self, const void* args, int32_t num_args, void* result);
+HP_EXPORT int __tvm_ffi_attention_backward(void* self, const void* args, int32_t num_args, void* result);
 HP_EXPORT int __tvm_ffi_convolution(void* self, const void* args, int32_t num_args, void* result);
 HP_EXPORT int __tvm_ffi_convolution_backward_input(void* self, const void* args, int32_t num_args, void* result);
 HP_EXPORT int __tvm_ffi_convolution_backward_weight(void* self, const void* args, int32_t num_args, void* result);
