@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../core/template_call.h"
+#include "channels.h"
 
 namespace hp::ops {
 namespace {
@@ -112,10 +113,12 @@ bool batch_norm(const Service& service, Device& device, const View& out, const V
   PortableScope scope(service);
   const DType sums = accumulator(input.dtype);
   const bool innermost = channels_innermost(input);
-  TemplateCall call(innermost ? columns : planes, device,
-                    {input.dtype, first_defined({&norm.weight, &norm.bias}, sums),
-                     first_defined({&norm.running_mean, &norm.running_var}, sums)},
-                    {norm.train});
+  const DType parameters = first_defined({&norm.weight, &norm.bias}, sums),
+              running = first_defined({&norm.running_mean, &norm.running_var}, sums);
+  if (!innermost && device.plugin.compiler.group_size != 1) {
+    return channels_forward(service, device, out, input, norm, parameters, running) && scope.done();
+  }
+  TemplateCall call(innermost ? columns : planes, device, {input.dtype, parameters, running}, {norm.train});
   if (!call.available()) return false;
   const int64_t channels = input.sizes[1], elements = input.numel(), batch = input.sizes[0];
   call.arg(out).arg(norm.save_mean).arg(norm.save_invstd).arg(input).arg(norm.weight).arg(norm.bias);
@@ -146,10 +149,13 @@ bool batch_norm_backward(const Service& service, Device& device, const View& out
   PortableScope scope(service);
   const DType sums = accumulator(input.dtype);
   const bool innermost = channels_innermost(input);
-  TemplateCall call(innermost ? columns : planes, device,
-                    {input.dtype, first_defined({&norm.weight, &grad_weight, &grad_bias}, sums),
-                     first_defined({&norm.running_mean, &norm.running_var}, sums)},
-                    {norm.train});
+  const DType parameters = first_defined({&norm.weight, &grad_weight, &grad_bias}, sums),
+              running = first_defined({&norm.running_mean, &norm.running_var}, sums);
+  if (!innermost && device.plugin.compiler.group_size != 1) {
+    return channels_backward(service, device, out, grad_weight, grad_bias, grad, input, norm, parameters, running) &&
+           scope.done();
+  }
+  TemplateCall call(innermost ? columns : planes, device, {input.dtype, parameters, running}, {norm.train});
   if (!call.available()) return false;
   const int64_t channels = input.sizes[1], elements = input.numel(), batch = input.sizes[0];
   call.arg(out).arg(grad_weight).arg(grad_bias).arg(grad).arg(input).arg(norm.weight);

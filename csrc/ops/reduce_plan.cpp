@@ -17,14 +17,16 @@ int64_t strips(const ReduceGeometry& g) {
   return g.outputs / g.kept_size[0] * ((g.kept_size[0] + kColumns - 1) / kColumns);
 }
 
-// Enough parts to go round where there are few outputs, and none so long that a sum loses its accuracy.
-int64_t choose_parts(const ReducePlan& plan) {
-  constexpr int64_t kTasks = 64, kLongest = int64_t{1} << 22;
+// Enough parts to go round where there are few outputs, and none so long that a sum loses its accuracy. A device with
+// groups of many work-items runs hundreds of them at once.
+int64_t choose_parts(const Device& device, const ReducePlan& plan) {
+  constexpr int64_t kLongest = int64_t{1} << 22;
+  const int64_t enough = device.plugin.compiler.group_size == 1 ? 64 : 2048;
   const ReduceGeometry& g = plan.geometry;
   const int64_t tasks = plan.columns ? strips(g) : g.outputs, longest = g.count / kLongest + 1;
   const int64_t elements = g.count * (plan.columns ? std::min(g.kept_size[0], kColumns) : 1);
-  if (tasks > kTasks / 2 || elements < 2 * 16384) return longest;
-  return std::max(longest, std::min({kTasks / tasks, elements / 16384, g.count / 16}));
+  if (tasks > enough / 2 || elements < 2 * 16384) return longest;
+  return std::max(longest, std::min({enough / tasks, elements / 16384, g.count / 16}));
 }
 
 }  // namespace
@@ -74,7 +76,7 @@ bool plan_reduction(Device& device, const View& out, const View& self, uint64_t 
     }
   }
   plan.inner = (plan.columns ? kept : reduced)[0].stride[kIn] == 1;
-  g.parts = choose_parts(plan);
+  g.parts = choose_parts(device, plan);
   g.part = (g.count + g.parts - 1) / g.parts;
   // Rounding up may leave the last parts empty.
   if (g.part > 0) g.parts = (g.count + g.part - 1) / g.part;

@@ -151,11 +151,12 @@ def _other_paddle_plugins() -> Iterator[Finding]:
 def _plugins() -> Iterator[Finding]:
     from hardpoint import _runtime, plugins
 
+    wanted = os.environ.get("HARDPOINT_DEVICE") or ""
     for found in plugins.find():
         try:
             plugin = found.load()
             yield Finding(f"plug-in {plugin.name}", True, f"{plugin.device_count} device(s), from {found.source}")
         except _runtime.PluginError as error:
-            yield Finding(f"plug-in {found.name}", False, str(error))
-    wanted = os.environ.get("HARDPOINT_DEVICE")
+            # Of those that Hardpoint brings along, a machine need only have what the one that is asked for needs.
+            yield Finding(f"plug-in {found.name}", False, str(error), needed=not found.shipped or found.name in wanted)
     yield Finding("HARDPOINT_DEVICE", True, wanted or "not set: the vendor's plug-in, or sim after `import hardpoint`")

@@ -172,6 +172,10 @@ def pick(samples: list[Sample], limit: int) -> list[Sample]:
     return [samples[i] for i in sorted(chosen)]
 
 
+#: Entries that convert to integers.
+_TO_INTEGERS = ("byte", "char", "short", "int", "long")
+
+
 def _special_values(dtype: torch.dtype) -> torch.Tensor:
     if dtype.is_floating_point:
         info = torch.finfo(dtype)
@@ -201,6 +205,8 @@ def edge_cases(entry: Any, dtype: torch.dtype, first: Sample) -> Iterable[Sample
                 yield made
     if not dtype.is_complex:
         special = _special_values(dtype)
+        if entry.name in _TO_INTEGERS and dtype.is_floating_point:
+            return  # what a number that does not fit becomes is not defined
         if isinstance(entry, UnaryUfuncInfo):
             kwargs, _ = entry.sample_kwargs("cpu", dtype, special)
             yield Sample(special, (), dict(kwargs), label="extreme values")
@@ -225,7 +231,12 @@ def from_database(entry: Any, dtype: torch.dtype, gradient: bool, limit: int) ->
 
 
 def _leaf(value: Any) -> Any:
-    """A view that wants a gradient as a tensor of its own: some samples are slices of a tensor that wants one."""
+    """A view that wants a gradient as a tensor of its own: some samples are slices of a tensor that wants one.
+
+    And the CPU in place of ``cuda``, which samples name where torch has it.
+    """
+    if value == "cuda" or (isinstance(value, torch.device) and value.type == "cuda"):
+        return "cpu"
     if isinstance(value, torch.Tensor) and value.requires_grad and value._is_view():
         return value.detach().clone().requires_grad_()
     return value

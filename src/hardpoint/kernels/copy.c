@@ -91,15 +91,24 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
     hp_place_carry(g.size, DIMS, index);
   }
 #else
-  for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
+  /* All elements of a work-item are read before any is written, to have the reads under way together. */
+  enum { EACH = HP_ELEMENTS / HP_LSIZE };
+  T taken[EACH];
+  hp_i64 place[EACH];
+  for (int k = 0; k < EACH; ++k) {
+    const hp_i64 i = begin + hp_lid + k * HP_LSIZE;
+    if (i >= end) continue;
     hp_i64 rest = i, a = 0, b = 0;
     for (int d = 0; d < DIMS; ++d) {
-      const hp_i64 index = rest % g.size[d];
-      rest /= g.size[d];
+      const hp_i64 index = d + 1 < DIMS ? hp_next_place(&rest, g.size[d]) : rest;
       a += index * g.to[d];
       b += index * g.from[d];
     }
-    to[a] = COPY_CONVERT(T_get(from[b]));
+    place[k] = a;
+    taken[k] = from[b];
+  }
+  for (int k = 0; k < EACH; ++k) {
+    if (begin + hp_lid + k * HP_LSIZE < end) to[place[k]] = COPY_CONVERT(T_get(taken[k]));
   }
 #endif
 }

@@ -1,4 +1,6 @@
 /* Fills and sequences. T: the elements. */
+#include "places.h"
+
 typedef struct {
   hp_i64 size[8], to[8];
 } fill_geometry;
@@ -26,10 +28,7 @@ HP_KERNEL(fill)(HP_GLOBAL T* out, hp_i64 elements, hp_i64 value, fill_geometry g
 #else
   for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
     hp_i64 rest = i, at = 0;
-    for (int d = 0; d < DIMS; ++d) {
-      at += rest % g.size[d] * g.to[d];
-      rest /= g.size[d];
-    }
+    for (int d = 0; d < DIMS; ++d) at += (d + 1 < DIMS ? hp_next_place(&rest, g.size[d]) : rest) * g.to[d];
     out[at] = word;
   }
 #endif

@@ -23,6 +23,11 @@ STORAGE = {
     "c128": "hp_c128",
 }
 COMPUTE = {**STORAGE, "f16": "float", "bf16": "float"}
+#: Bytes of an element in memory.
+BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "bool": 1} | {
+    "c64": 8,
+    "c128": 16,
+}
 FLOATS = ("f32", "f64", "f16", "bf16")
 #: Complex dtypes with the dtype of their parts.
 PARTS = {"c64": "f32", "c128": "f64"}
@@ -159,6 +164,17 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     if spec.compute in PARTS:
         elements += f"      const T result = {value};\n"
     code = loop(spec, pointers, elements, f"      {write};\n", group_size)
+    pack = _pack(spec) if group_size > 1 else 0
+    elements_each = per_group(group_size, pack)
+    if pack:
+        inputs = "".join(f"      const T {name} = given_{name};\n" for name, _ in given)
+        inputs += "".join(
+            f"      const T {name} = {load(operand, _packed_place(operand, k), spec.compute)};\n"
+            for k, (name, operand) in enumerate(zip(op.inputs, spec.operands[1:], strict=True), 1)
+            if operand.inner != "number"
+        )
+        inputs += f"      const T result = {value};\n" if spec.compute in PARTS else ""
+        code = _packs(spec, pointers, pack, f"{inputs}      v0.at[u] = {body};\n", code, elements_each, group_size)
     function = {"f16": "f32", "bf16": "f32", "bool": "u8"}.get(spec.compute, spec.compute)
     head = (
         f"{preamble}\n"
@@ -168,13 +184,12 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
         f"typedef struct {{ hp_i64 elements, shape[{MAX_DIMENSIONS}], "
         f"strides[{MAX_OPERANDS}][{MAX_DIMENSIONS}]; }} hp_geometry;\n"
     )
-    elements_each = per_group(group_size)
     return head + kernel(dialect, name, parameters, constants + code, elements_each, group_size), name, elements_each
 
 
-def per_group(group_size: int) -> int:
-    """The elements that one group handles."""
-    return ELEMENTS_CPU if group_size == 1 else ELEMENTS_GPU * group_size
+def per_group(group_size: int, pack: int = 0) -> int:
+    """The elements that one group handles; ``pack`` of them at once by each work-item."""
+    return ELEMENTS_CPU if group_size == 1 else max(pack, ELEMENTS_GPU) * group_size
 
 
 def loop(spec: Specialisation, pointers: list[int], elements: str, body: str, group_size: int) -> str:
@@ -260,14 +275,57 @@ def _items(spec: Specialisation, pointers: list[int], elements: str, body: str, 
         "    hp_i64 rest = i;\n"
         f"{first}"
         "    for (int d = 0; d < HP_DIMENSIONS; ++d) {\n"
-        "      const hp_i64 index = d == HP_DIMENSIONS - 1 ? rest : rest % g.shape[d];\n"
-        "      rest /= g.shape[d];\n"
+        "      const hp_i64 index = d == HP_DIMENSIONS - 1 ? rest : hp_next_place(&rest, g.shape[d]);\n"
         f"{outer}"
         "    }\n"
         "    const hp_i64 j = 0;\n"
         + "".join(f"    const hp_i64 s{k} = 0;\n" for k in pointers if spec.operands[k].inner == "strided")
         + f"{elements}{body}"
         "  }\n"
+    )
+
+
+def _pack(spec: Specialisation) -> int:
+    """Elements that a work-item takes at once where all lie side by side, at most 16 bytes of each operand; or 0."""
+    memory = [operand for operand in spec.operands if operand.inner != "number"]
+    if spec.dimensions != 1 or memory[0].inner != "contiguous" or any(o.inner == "strided" for o in memory):
+        return 0
+    pack = 16 // max(BYTES[operand.dtype] for operand in memory if operand.inner == "contiguous")
+    return min(pack, 8) if pack > 1 else 0
+
+
+def _packed_place(operand: Operand, k: int) -> str:
+    return f"v{k}.at[u]" if operand.inner == "contiguous" else f"*(HP_GLOBAL {STORAGE[operand.dtype]}*)p{k}"
+
+
+def _packs(
+    spec: Specialisation, pointers: list[int], pack: int, element: str, otherwise: str, per_group: int, group_size: int
+) -> str:
+    """Work-items read, compute and write vectors; the last group, and memory that is not aligned, go the other way."""
+    packed = {k: STORAGE[spec.operands[k].dtype] for k in pointers if spec.operands[k].inner == "contiguous"}
+    bytes_of = {k: pack * BYTES[spec.operands[k].dtype] for k in packed}
+    types = "".join(
+        f"  typedef struct __attribute__((aligned({bytes_of[k]}))) {{ {kind} at[{pack}]; }} pack_{k};\n"
+        for k, kind in packed.items()
+    )
+    aligned = " && ".join(f"(hp_u64)p{k} % {bytes_of[k]} == 0" for k in packed)
+    reads = "".join(
+        f"      const pack_{k} v{k} = *(HP_GLOBAL const pack_{k}*)((HP_GLOBAL {kind}*)p{k} + i);\n"
+        for k, kind in packed.items()
+        if k > 0
+    )
+    return (
+        f"{types}"
+        f"  if (end - begin == {per_group} && {aligned}) {{\n"
+        f"    for (hp_i64 i = begin + hp_lid * {pack}; i < end; i += {pack * group_size}) {{\n"
+        f"{reads}"
+        "      pack_0 v0;\n"
+        f"      for (int u = 0; u < {pack}; ++u) {{\n{element}      }}\n"
+        f"      *(HP_GLOBAL pack_0*)((HP_GLOBAL {packed[0]}*)p0 + i) = v0;\n"
+        "    }\n"
+        "    return;\n"
+        "  }\n"
+        f"{otherwise}"
     )
 
 

@@ -52,10 +52,7 @@ HP_FN A reduce_load(T stored, A p) {
 /* Where an element is in memory, by its number among `dims` dimensions; the last one needs no division. */
 HP_FN hp_i64 reduce_place(hp_i64 number, hp_i64 dims, const hp_i64* size, const hp_i64* stride) {
   hp_i64 place = 0;
-  for (int d = 0; d + 1 < dims; ++d) {
-    place += number % size[d] * stride[d];
-    number /= size[d];
-  }
+  for (int d = 0; d + 1 < dims; ++d) place += hp_next_place(&number, size[d]) * stride[d];
   return dims > 0 ? place + number * stride[dims - 1] : 0;
 }
 HP_FN hp_i64 reduce_input(const reduce_geometry* g, hp_i64 output) {

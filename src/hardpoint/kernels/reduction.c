@@ -44,8 +44,13 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* self, reduce_geometry g, hp
     acc = reduce_combine(acc, level);
     out[LAST ? reduce_output(&g, output) : task] = reduction_result(acc, g);
 #else
-    for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE)
-      acc = reduce_combine(acc, reduce_load(base[reduce_element(&g, i)], p));
+    if (g.reduced_dims == 1) {
+      const hp_i64 step = INNER ? 1 : g.reduced_stride[0];
+      for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) acc = reduce_combine(acc, reduce_load(base[i * step], p));
+    } else {
+      for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE)
+        acc = reduce_combine(acc, reduce_load(base[reduce_element(&g, i)], p));
+    }
     shared[hp_lid] = acc;
     hp_barrier();
     for (int width = HP_LSIZE / 2; width > 0; width /= 2) {

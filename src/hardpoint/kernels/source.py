@@ -41,7 +41,8 @@ def generate(name: str, description: str, dialect: str, group_size: int) -> tupl
     op = ops.find(name)
     spec = pointwise.Specialisation.parse(description)
     text = pointwise.expression(op, spec) or ""
-    return pointwise.source(op, spec, dialect, group_size, preamble(_is_special(text), pointwise.is_complex(spec)))
+    head = preamble(_is_special(text), pointwise.is_complex(spec)) + (text_of("places.h") if group_size > 1 else "")
+    return pointwise.source(op, spec, dialect, group_size, head)
 
 
 def _is_special(expression: str) -> bool:

@@ -1,0 +1,281 @@
+// Attention for float32, float16 and bfloat16: products by cuBLASLt, on the tensor cores where these take the dtype,
+// and between them two kernels of our own. Scores are kept in float32, for as many heads at a time as fit a fixed
+// amount of memory; the weights that follow from them take their place, row by row.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "blas.h"
+#include "device.h"
+#include "kernel.h"
+#include "nvrtc.h"
+#include "vendor.h"
+
+namespace nv {
+namespace {
+
+// A warp has one row. DTYPE: 0 float32, 1 float16, 2 bfloat16. Rows of weights start where those of scores do.
+const char kSource[] = R"(
+typedef long long i64;
+#if DTYPE == 0
+typedef float T;
+static __device__ float get(T x) { return x; }
+static __device__ T put(float x) { return x; }
+#else
+typedef unsigned short T;
+#if DTYPE == 1
+static __device__ float get(T x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y; }
+static __device__ T put(float x) { T y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+#else
+static __device__ float get(T x) { return __uint_as_float((unsigned)x << 16); }
+static __device__ T put(float x) { T y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+#endif
+#endif
+static __device__ float everyone_max(float x) {
+  for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, step));
+  return x;
+}
+static __device__ float everyone_sum(float x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
+  return x;
+}
+#define LOWEST __uint_as_float(0xff800000u)
+
+extern "C" __global__ void __launch_bounds__(128)
+weigh(float* scores, float* lse, const T* mask, i64 rows, i64 queries, i64 keys, int causal, float scale) {
+  const i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  float* const s = scores + row * keys;
+  T* const p = (T*)s;
+  const T* const m = mask ? mask + row * keys : 0;
+  const i64 end = causal && row % queries + 1 < keys ? row % queries + 1 : keys;
+  float largest = LOWEST, total = 0;
+  for (i64 j = lane; j < end; j += 32) {
+    const float x = s[j] * scale + (m ? get(m[j]) : 0.f);
+    if (x > largest) {
+      total = total * expf(largest - x) + 1.f;
+      largest = x;
+    } else if (x > LOWEST) {
+      total += expf(x - largest);
+    }
+  }
+  const float most = everyone_max(largest), shift = most == LOWEST ? 0.f : most;
+  total = everyone_sum(largest == LOWEST ? 0.f : total * expf(largest - shift));
+  const float inverse = total == 0.f ? 0.f : 1.f / total;
+  // Weights are never longer than scores, so a row overwrites only what it has read.
+  for (i64 at = 0; at < keys; at += 32) {
+    const i64 j = at + lane;
+    float x = 0;
+    if (j < end) x = expf(s[j] * scale + (m ? get(m[j]) : 0.f) - shift) * inverse;
+    __syncwarp();
+    if (j < keys) p[j] = put(x);
+    __syncwarp();
+  }
+  if (lane == 0) lse[row] = most + logf(total);
+}
+
+// Scores become weights, and gradients of weights become those of scores.
+extern "C" __global__ void __launch_bounds__(128)
+weigh_backward(float* scores, float* slopes, const float* lse, const T* mask, const T* grad, const T* out, i64 rows,
+               i64 queries, i64 keys, i64 dim, int causal, float scale) {
+  const i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  float* const s = scores + row * keys;
+  float* const d = slopes + row * keys;
+  const T* const m = mask ? mask + row * keys : 0;
+  const i64 end = causal && row % queries + 1 < keys ? row % queries + 1 : keys;
+  float delta = 0;
+  for (i64 j = lane; j < dim; j += 32) delta += get(grad[row * dim + j]) * get(out[row * dim + j]);
+  delta = everyone_sum(delta);
+  const float total = lse[row];
+  for (i64 at = 0; at < keys; at += 32) {
+    const i64 j = at + lane;
+    float weight = 0, slope = 0;
+    if (j < end && total > LOWEST) {
+      weight = expf(s[j] * scale + (m ? get(m[j]) : 0.f) - total);
+      slope = weight * (d[j] - delta) * scale;
+    }
+    __syncwarp();
+    if (j < keys) {
+      ((T*)s)[j] = put(weight);
+      ((T*)d)[j] = put(slope);
+    }
+    __syncwarp();
+  }
+}
+)";
+
+struct Kernels {
+  CUfunction weigh = nullptr, weigh_backward = nullptr;
+};
+
+// Compiled when they are first asked for; null where that fails, which is told once.
+const Kernels* kernels_of(int device, int dtype) {
+  static std::atomic<const Kernels*> made[kMaxDevices][3];
+  static std::mutex mutex;
+  if (const Kernels* found = made[device][dtype].load(std::memory_order_acquire)) return found->weigh ? found : nullptr;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (const Kernels* found = made[device][dtype].load(std::memory_order_relaxed)) return found->weigh ? found : nullptr;
+  auto* kernels = new Kernels;
+  std::string binary;
+  CUmodule module = nullptr;
+  if (compile_source(capability(device), kSource, ("-DDTYPE=" + std::to_string(dtype)).c_str(), &binary) != HP_OK ||
+      driver.module_load(&module, binary.data()) != CUDA_SUCCESS ||
+      driver.module_find(&kernels->weigh_backward, module, "weigh_backward") != CUDA_SUCCESS ||
+      driver.module_find(&kernels->weigh, module, "weigh") != CUDA_SUCCESS) {
+    kernels->weigh = nullptr;
+    host->log(HP_LOG_WARNING, "nv: attention goes to portable kernels, its own ones do not compile");
+  }
+  made[device][dtype].store(kernels, std::memory_order_release);
+  return kernels->weigh ? kernels : nullptr;
+}
+
+// Scratch memory of Hardpoint's for the time of a call.
+class Scratch {
+ public:
+  Scratch(int device, int64_t bytes) : device_(device) {
+    if (host->scratch_allocate(device, static_cast<size_t>(bytes), &data) != HP_OK) data = nullptr;
+  }
+  ~Scratch() {
+    if (data) host->scratch_free(device_, data);
+  }
+  Scratch(const Scratch&) = delete;
+  void* data = nullptr;
+
+ private:
+  const int device_;
+};
+
+// What forward and backward share. Tensors are contiguous; the heads that share a key are seen as one, with as many
+// times the queries.
+struct Shape {
+  int device, type, dtype;
+  int64_t heads, rows, queries, keys, dim, value_dim, bytes;  // of all batches; rows of each; bytes of an element
+  int64_t chunk;                                              // heads at a time
+  int causal;
+  float scale;
+  CUstream stream;
+  const Kernels* kernels;
+
+  // Null, or why not.
+  const char* read(const DLTensor& query, const DLTensor& key, const DLTensor& value, int64_t causal_, double scale_) {
+    constexpr int64_t kScores = int64_t{512} << 20;
+    device = query.device.device_id;
+    type = nv::type_of(query.dtype);
+    dtype = type == CUDA_R_32F ? 0 : type == CUDA_R_16F ? 1 : 2;
+    if (type < 0 || type == CUDA_R_64F) return "attention takes float32, float16 and bfloat16";
+    if (capability(device) < 80) return "attention needs compute capability 8.0";
+    const int64_t share = query.shape[1] / key.shape[1];
+    heads = key.shape[0] * key.shape[1];
+    queries = query.shape[2];
+    rows = share * queries;
+    keys = key.shape[2];
+    dim = query.shape[3];
+    value_dim = value.shape[3];
+    bytes = query.dtype.bits / 8;
+    chunk = std::clamp<int64_t>(kScores / (rows * keys * 4), 1, heads);
+    causal = causal_ != 0;
+    scale = static_cast<float>(scale_);
+    if (rows * chunk / 4 >= INT32_MAX) return "more rows than a launch can have";
+    if (enter(device) != HP_OK) return "the device cannot be entered";
+    stream = reinterpret_cast<CUstream>(host->current_stream(device));
+    kernels = kernels_of(device, dtype);
+    return kernels ? nullptr : "its kernels do not compile";
+  }
+  // Some heads of a tensor with `height` rows of `width` elements.
+  Matrix part(const DLTensor* tensor, int64_t first, int64_t count, int64_t height, int64_t width) const {
+    return {
+        static_cast<char*>(tensor->data) + first * height * width * bytes, count, height * width, height, width, width};
+  }
+  // Scores, or the weights in their place.
+  Matrix scores(void* data, int64_t count) const { return {data, count, rows * keys, rows, keys, keys}; }
+  Matrix weights(void* data, int64_t count) const {
+    const int64_t stride = keys * 4 / bytes;
+    return {data, count, rows * stride, rows, keys, stride};
+  }
+  int multiply(const Matrix& out, const Matrix& a, const Matrix& b, bool to_scores) const {
+    return nv::multiply(device, type, to_scores ? CUDA_R_32F : type, out, Matrix(), a, b, 0, 1);
+  }
+  int launch(CUfunction function, int64_t count, void** arguments) const {
+    const auto groups = static_cast<unsigned>((count * rows + 3) / 4);
+    const CUresult result = driver.launch(function, groups, 1, 1, 128, 1, 1, 0, stream, arguments, nullptr);
+    return result == CUDA_SUCCESS ? 0 : raise_error("attention", "launching a kernel", result);
+  }
+  template <class T>
+  T* at(const DLTensor* tensor, int64_t elements, int64_t size) const {
+    return tensor ? reinterpret_cast<T*>(static_cast<char*>(tensor->data) + elements * size) : nullptr;
+  }
+};
+
+// out, lse, query, key, value, mask, causal, scale
+int attention(const Call& call) {
+  const DLTensor *out = call.tensor(0), *lse = call.tensor(1), *query = call.tensor(2), *key = call.tensor(3),
+                 *value = call.tensor(4), *mask = call.tensor(5);
+  Shape shape;
+  if (const char* why = shape.read(*query, *key, *value, call.integer(6), call.real(7))) return decline(why);
+  const Scratch scratch(shape.device, shape.chunk * shape.rows * shape.keys * 4);
+  if (!scratch.data) return decline("no memory for the scores");
+  for (int64_t first = 0; first < shape.heads; first += shape.chunk) {
+    const int64_t count = std::min(shape.chunk, shape.heads - first), row = first * shape.rows;
+    const Matrix q = shape.part(query, first, count, shape.rows, shape.dim);
+    const Matrix k = shape.part(key, first, count, shape.keys, shape.dim);
+    const Matrix v = shape.part(value, first, count, shape.keys, shape.value_dim);
+    if (int error = shape.multiply(shape.scores(scratch.data, count), q, k.transposed(), true)) return error;
+    void* scores = scratch.data;
+    float* sums = shape.at<float>(lse, row, 4);
+    void* masked = shape.at<void>(mask, row * shape.keys, shape.bytes);
+    int64_t rows = count * shape.rows;
+    void* arguments[] = {&scores, &sums, &masked, &rows, &shape.queries, &shape.keys, &shape.causal, &shape.scale};
+    if (int error = shape.launch(shape.kernels->weigh, count, arguments)) return error;
+    const Matrix o = shape.part(out, first, count, shape.rows, shape.value_dim);
+    if (int error = shape.multiply(o, shape.weights(scratch.data, count), v, false)) return error;
+  }
+  return 0;
+}
+
+// grad_query, grad_key, grad_value, grad, query, key, value, mask, out, lse, causal, scale
+int attention_backward(const Call& call) {
+  const DLTensor *grad = call.tensor(3), *query = call.tensor(4), *key = call.tensor(5), *value = call.tensor(6),
+                 *mask = call.tensor(7), *out = call.tensor(8), *lse = call.tensor(9);
+  Shape shape;
+  if (const char* why = shape.read(*query, *key, *value, call.integer(10), call.real(11))) return decline(why);
+  const int64_t bytes = shape.chunk * shape.rows * shape.keys * 4;
+  const Scratch scores(shape.device, bytes), slopes(shape.device, bytes);
+  if (!scores.data || !slopes.data) return decline("no memory for the scores");
+  for (int64_t first = 0; first < shape.heads; first += shape.chunk) {
+    const int64_t count = std::min(shape.chunk, shape.heads - first), row = first * shape.rows;
+    const Matrix q = shape.part(query, first, count, shape.rows, shape.dim);
+    const Matrix k = shape.part(key, first, count, shape.keys, shape.dim);
+    const Matrix v = shape.part(value, first, count, shape.keys, shape.value_dim);
+    const Matrix g = shape.part(grad, first, count, shape.rows, shape.value_dim);
+    if (int error = shape.multiply(shape.scores(scores.data, count), q, k.transposed(), true)) return error;
+    if (int error = shape.multiply(shape.scores(slopes.data, count), g, v.transposed(), true)) return error;
+    void *score = scores.data, *slope = slopes.data;
+    float* sums = shape.at<float>(lse, row, 4);
+    void* masked = shape.at<void>(mask, row * shape.keys, shape.bytes);
+    void* grads = shape.at<void>(grad, row * shape.value_dim, shape.bytes);
+    void* outs = shape.at<void>(out, row * shape.value_dim, shape.bytes);
+    int64_t rows = count * shape.rows;
+    void* arguments[] = {&score, &slope,         &sums,       &masked,          &grads,        &outs,
+                         &rows,  &shape.queries, &shape.keys, &shape.value_dim, &shape.causal, &shape.scale};
+    if (int error = shape.launch(shape.kernels->weigh_backward, count, arguments)) return error;
+    const Matrix p = shape.weights(scores.data, count), d = shape.weights(slopes.data, count);
+    const Matrix grad_q = shape.part(call.tensor(0), first, count, shape.rows, shape.dim);
+    const Matrix grad_k = shape.part(call.tensor(1), first, count, shape.keys, shape.dim);
+    const Matrix grad_v = shape.part(call.tensor(2), first, count, shape.keys, shape.value_dim);
+    if (int error = shape.multiply(grad_v, p.transposed(), g, false)) return error;
+    if (int error = shape.multiply(grad_q, d, k, false)) return error;
+    if (int error = shape.multiply(grad_k, d.transposed(), q, false)) return error;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace nv
+
+NV_KERNEL(attention, nv::attention)
+NV_KERNEL(attention_backward, nv::attention_backward)

@@ -1,0 +1,272 @@
+// matmul and addmm through cuBLASLt: float64, float32 (TF32 when it is allowed), float16 and bfloat16; one matrix or a
+// batch; any layout in which one of the two dimensions lies side by side; a bias as the epilogue.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "blas.h"
+#include "device.h"
+#include "kernel.h"
+#include "library.h"
+#include "vendor.h"
+
+namespace nv {
+namespace {
+
+using Handle = struct CublasLtHandle*;
+using Descriptor = struct CublasLtDescriptor*;  // of a product, a matrix or a preference
+
+enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
+enum { DESC_TRANSA = 3, DESC_TRANSB = 4, DESC_EPILOGUE = 7, DESC_BIAS_POINTER = 8 };
+enum { EPILOGUE_BIAS = 4 };
+enum { LAYOUT_BATCH_COUNT = 5, LAYOUT_STRIDED_BATCH_OFFSET = 6 };
+enum { PREF_MAX_WORKSPACE_BYTES = 1, PREF_MIN_ALIGNMENT_A_BYTES = 5 };
+
+struct Algorithm {
+  uint64_t data[8];
+};
+struct HeuristicResult {
+  Algorithm algorithm;
+  size_t workspace;
+  int status;
+  float waves;
+  int reserved[4];
+};
+
+struct Blas {
+  int (*create)(Handle*);
+  int (*desc_create)(Descriptor*, int compute, int scale);
+  int (*desc_set)(Descriptor, int attribute, const void*, size_t);
+  int (*layout_create)(Descriptor*, int type, uint64_t rows, uint64_t columns, int64_t ld);
+  int (*layout_set)(Descriptor, int attribute, const void*, size_t);
+  int (*preference_create)(Descriptor*);
+  int (*preference_set)(Descriptor, int attribute, const void*, size_t);
+  int (*preference_destroy)(Descriptor);
+  int (*heuristic)(Handle, Descriptor, Descriptor, Descriptor, Descriptor, Descriptor, Descriptor, int,
+                   HeuristicResult*, int*);
+  int (*matmul)(Handle, Descriptor, const void*, const void*, Descriptor, const void*, Descriptor, const void*,
+                const void*, Descriptor, void*, Descriptor, const Algorithm*, void*, size_t, CUstream);
+  bool found = false;
+  std::string reason;
+};
+
+const Blas& blas() {
+  static const Blas& opened = *[] {
+    auto* b = new Blas{};
+    const Symbol symbols[] = {{"cublasLtCreate", reinterpret_cast<void**>(&b->create)},
+                              {"cublasLtMatmulDescCreate", reinterpret_cast<void**>(&b->desc_create)},
+                              {"cublasLtMatmulDescSetAttribute", reinterpret_cast<void**>(&b->desc_set)},
+                              {"cublasLtMatrixLayoutCreate", reinterpret_cast<void**>(&b->layout_create)},
+                              {"cublasLtMatrixLayoutSetAttribute", reinterpret_cast<void**>(&b->layout_set)},
+                              {"cublasLtMatmulPreferenceCreate", reinterpret_cast<void**>(&b->preference_create)},
+                              {"cublasLtMatmulPreferenceSetAttribute", reinterpret_cast<void**>(&b->preference_set)},
+                              {"cublasLtMatmulPreferenceDestroy", reinterpret_cast<void**>(&b->preference_destroy)},
+                              {"cublasLtMatmulAlgoGetHeuristic", reinterpret_cast<void**>(&b->heuristic)},
+                              {"cublasLtMatmul", reinterpret_cast<void**>(&b->matmul)},
+                              {nullptr, nullptr}};
+    static const char* const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", nullptr};
+    b->found = open_library(names, symbols, &b->reason);
+    if (!b->found)
+      host->log(HP_LOG_INFO,
+                ("nv: matrix products go to portable kernels, cuBLASLt cannot be opened: " + b->reason).c_str());
+    return b;
+  }();
+  return opened;
+}
+
+// What products of large matrices may use beside their operands, as much as NVIDIA advises for Hopper. One for each
+// thread, device and stream that asks: products of one stream run one after another.
+constexpr size_t kWorkspace = 32 << 20;
+
+// What one thread holds for one device.
+struct State {
+  Handle handle = nullptr;
+  std::unordered_map<HpStream, void*> workspaces;
+
+  void* workspace(int device, HpStream stream) {
+    void*& found = workspaces[stream];
+    if (!found) {
+      CUdeviceptr made = 0;
+      if (enter(device) != HP_OK || driver.allocate(&made, kWorkspace) != CUDA_SUCCESS) return nullptr;
+      found = reinterpret_cast<void*>(made);
+    }
+    return found;
+  }
+};
+thread_local State states[kMaxDevices];
+
+// One operand as cuBLASLt sees it: columns lie side by side there, so a matrix of rows is its own transpose.
+struct Operand {
+  int64_t ld = 0;
+  bool transposed = false;
+  explicit Operand(Matrix matrix) {
+    ld = matrix.row_distance();
+    if (ld > 0) return;
+    matrix.transpose();
+    ld = matrix.row_distance();
+    transposed = true;
+  }
+};
+
+struct Key {
+  int64_t m, n, k, batch, ld_a, ld_b, ld_c, ld_out, step_a, step_b, step_c, step_out;
+  int32_t type, out_type, compute, transposed_a, transposed_b, with_c, with_bias, device, alignment, unused;
+};
+
+struct Plan {
+  Descriptor desc = nullptr, a = nullptr, b = nullptr, c = nullptr, out = nullptr;
+  Algorithm algorithm;
+  size_t workspace = 0;
+};
+
+bool make_layout(const Blas& api, Descriptor* made, const Key& key, int type, uint64_t rows, uint64_t columns,
+                 int64_t ld, int64_t step) {
+  if (api.layout_create(made, type, rows, columns, ld) != 0) return false;
+  if (key.batch == 1) return true;
+  const int32_t count = static_cast<int32_t>(key.batch);
+  return api.layout_set(*made, LAYOUT_BATCH_COUNT, &count, sizeof count) == 0 &&
+         api.layout_set(*made, LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step) == 0;
+}
+
+// Null where the library knows no way. The result is the transposed one: out' (n x m) = b' (n x k) a' (k x m).
+std::unique_ptr<Plan> make_plan(const Blas& api, Handle handle, const Key& key, const void* bias) {
+  auto plan = std::make_unique<Plan>();
+  const int scale = key.type == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F;
+  if (api.desc_create(&plan->desc, key.compute, scale) != 0) return nullptr;
+  const int32_t b_turned = key.transposed_b, a_turned = key.transposed_a;
+  api.desc_set(plan->desc, DESC_TRANSA, &b_turned, sizeof b_turned);
+  api.desc_set(plan->desc, DESC_TRANSB, &a_turned, sizeof a_turned);
+  if (key.with_bias) {
+    const int32_t epilogue = EPILOGUE_BIAS;
+    api.desc_set(plan->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    api.desc_set(plan->desc, DESC_BIAS_POINTER, &bias, sizeof bias);
+  }
+  const auto m = static_cast<uint64_t>(key.m), n = static_cast<uint64_t>(key.n), k = static_cast<uint64_t>(key.k);
+  if (!make_layout(api, &plan->b, key, key.type, b_turned ? k : n, b_turned ? n : k, key.ld_b, key.step_b) ||
+      !make_layout(api, &plan->a, key, key.type, a_turned ? m : k, a_turned ? k : m, key.ld_a, key.step_a) ||
+      !make_layout(api, &plan->c, key, key.out_type, n, m, key.ld_c, key.step_c) ||
+      !make_layout(api, &plan->out, key, key.out_type, n, m, key.ld_out, key.step_out))
+    return nullptr;
+  Descriptor preference = nullptr;
+  if (api.preference_create(&preference) != 0) return nullptr;
+  const uint64_t most = kWorkspace;
+  api.preference_set(preference, PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+  const auto alignment = static_cast<uint32_t>(key.alignment);
+  for (int i = 0; i < 4; ++i)
+    api.preference_set(preference, PREF_MIN_ALIGNMENT_A_BYTES + i, &alignment, sizeof alignment);
+  HeuristicResult best{};
+  int count = 0;
+  const int status =
+      api.heuristic(handle, plan->desc, plan->b, plan->a, plan->c, plan->out, preference, 1, &best, &count);
+  api.preference_destroy(preference);
+  if (status != 0 || count == 0 || best.status != 0) return nullptr;
+  plan->algorithm = best.algorithm;
+  plan->workspace = best.workspace;
+  return plan;
+}
+
+}  // namespace
+
+int type_of(DLDataType dtype) {
+  if (dtype.lanes != 1) return -1;
+  if (dtype.code == kDLBfloat && dtype.bits == 16) return CUDA_R_16BF;
+  if (dtype.code != kDLFloat) return -1;
+  return dtype.bits == 64 ? CUDA_R_64F : dtype.bits == 32 ? CUDA_R_32F : dtype.bits == 16 ? CUDA_R_16F : -1;
+}
+
+int multiply(int device, int type, int out_type, Matrix out, Matrix self, Matrix a, Matrix b, double beta,
+             double alpha) {
+  const Blas& api = blas();
+  if (!api.found) return decline("cuBLASLt is not installed");
+  Key key{};
+  key.type = type;
+  key.out_type = out_type;
+  if (out.row_distance() == 0) {
+    // The product of the transposed matrices, the other way round.
+    for (Matrix* m : {&out, &self, &a, &b}) m->transpose();
+    std::swap(a, b);
+  }
+  const Operand left(a), right(b);
+  key.ld_out = out.row_distance();
+  if (key.ld_out == 0 || left.ld == 0 || right.ld == 0) return decline("a layout that cuBLASLt does not take");
+  const void* bias = nullptr;
+  key.ld_c = key.ld_out;
+  key.step_c = out.batch_stride;
+  if (self.data && beta != 0) {
+    if (beta == 1 && self.row_stride == 0 && self.column_stride == 1 && (out.batch == 1 || self.batch_stride == 0) &&
+        out.rows > 1) {
+      bias = self.data;
+      beta = 0;
+    } else {
+      key.ld_c = self.row_distance();
+      key.step_c = self.batch_stride;
+      key.with_c = 1;
+      if (key.ld_c == 0 || (out.batch > 1 && key.step_c == 0)) return decline("a bias that cuBLASLt does not take");
+    }
+  } else {
+    beta = 0;
+  }
+  key.m = out.rows;
+  key.n = out.columns;
+  key.k = a.columns;
+  key.batch = out.batch;
+  key.ld_a = left.ld;
+  key.ld_b = right.ld;
+  key.transposed_a = left.transposed;
+  key.transposed_b = right.transposed;
+  key.step_a = a.batch_stride;
+  key.step_b = b.batch_stride;
+  key.step_out = out.batch_stride;
+  key.with_bias = bias != nullptr;
+  key.device = device;
+  key.compute = key.type == CUDA_R_64F                                                 ? CUBLAS_COMPUTE_64F
+                : key.type == CUDA_R_32F && allow_tf32.load(std::memory_order_relaxed) ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                                       : CUBLAS_COMPUTE_32F;
+  key.alignment = std::min({out.alignment(), a.alignment(), b.alignment(), key.with_c ? self.alignment() : 16});
+
+  if (enter(key.device) != HP_OK) return decline("the device cannot be entered");
+  State& state = states[key.device];
+  if (!state.handle && api.create(&state.handle) != 0) return decline("cuBLASLt does not start");
+  thread_local Plans<Key, Plan> plans;
+  const Plan* plan = plans.get(key, [&] { return make_plan(api, state.handle, key, bias); });
+  if (!plan) return decline("cuBLASLt has no kernel for this product");
+  const HpStream stream = host->current_stream(key.device);
+  void* const workspace = plan->workspace > 0 ? state.workspace(key.device, stream) : nullptr;
+  if (plan->workspace > 0 && !workspace) return decline("no memory for cuBLASLt's workspace");
+  if (bias) api.desc_set(plan->desc, DESC_BIAS_POINTER, &bias, sizeof bias);
+  const float factors[2] = {static_cast<float>(alpha), static_cast<float>(beta)};
+  const double wide[2] = {alpha, beta};
+  const bool f64 = key.type == CUDA_R_64F;
+  const int status = api.matmul(state.handle, plan->desc, f64 ? static_cast<const void*>(wide) : factors, b.data,
+                                plan->b, a.data, plan->a, f64 ? static_cast<const void*>(wide + 1) : factors + 1,
+                                key.with_c ? self.data : out.data, plan->c, out.data, plan->out, &plan->algorithm,
+                                workspace, plan->workspace, reinterpret_cast<CUstream>(stream));
+  return status == 0 ? 0 : raise_error("cuBLASLt", "product of matrices", status);
+}
+
+namespace {
+
+int product(const DLTensor* out, const DLTensor* self, const DLTensor* a, const DLTensor* b, double beta,
+            double alpha) {
+  const int type = type_of(out->dtype);
+  if (type < 0) return decline("cuBLASLt multiplies floating-point numbers");
+  for (const DLTensor* t : {self, a, b})
+    if (t && (type_of(t->dtype) != type || t->ndim != out->ndim))
+      return decline("the operands must have one dtype and number of dimensions");
+  return multiply(out->device.device_id, type, type, Matrix(out), Matrix(self), Matrix(a), Matrix(b), beta, alpha);
+}
+
+int matmul(const Call& call) { return product(call.tensor(0), nullptr, call.tensor(1), call.tensor(2), 0, 1); }
+
+// out, self, mat1, mat2, beta, alpha
+int addmm(const Call& call) {
+  return product(call.tensor(0), call.tensor(1), call.tensor(2), call.tensor(3), call.real(4), call.real(5));
+}
+
+}  // namespace
+}  // namespace nv
+
+NV_KERNEL(matmul, nv::matmul)
+NV_KERNEL(addmm, nv::addmm)

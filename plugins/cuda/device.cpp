@@ -1,0 +1,100 @@
+#include "device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "host.h"
+
+namespace nv {
+namespace {
+
+struct Device {
+  CUdevice handle = 0;
+  int capability = 0;
+  std::atomic<CUcontext> context{nullptr};  // made when the device is first used
+  std::mutex making;
+};
+
+Device devices[kMaxDevices];
+int count = 0;
+
+HpStatus make_context(int device) {
+  Device& d = devices[device];
+  std::lock_guard<std::mutex> lock(d.making);
+  if (d.context.load(std::memory_order_relaxed)) return HP_OK;
+  CUcontext context = nullptr;
+  NV_CHECK(device, driver.primary_context_retain(&context, d.handle), "making a context");
+  d.context.store(context, std::memory_order_release);
+  return HP_OK;
+}
+
+}  // namespace
+
+HpStatus count_devices() {
+  int found = 0;
+  NV_CHECK(0, driver.device_get_count(&found), "counting devices");
+  count = std::min(found, kMaxDevices);
+  for (int i = 0; i < count; ++i) {
+    Device& d = devices[i];
+    int major = 0, minor = 0;
+    NV_CHECK(i, driver.device_get(&d.handle, i), "finding the device");
+    NV_CHECK(i, driver.device_get_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d.handle),
+             "reading its capability");
+    NV_CHECK(i, driver.device_get_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d.handle),
+             "reading its capability");
+    d.capability = major * 10 + minor;
+  }
+  return HP_OK;
+}
+
+int device_count() { return count; }
+
+HpStatus enter(int device) {
+  if (device < 0 || device >= count)
+    return host->fail(HP_INVALID_ARGUMENT, "nv has no device %d, it has %d", device, count);
+  Device& d = devices[device];
+  CUcontext wanted = d.context.load(std::memory_order_acquire), current = nullptr;
+  if (__builtin_expect(!wanted, 0)) {
+    if (HpStatus status = make_context(device)) return status;
+    wanted = d.context.load(std::memory_order_acquire);
+  }
+  NV_CHECK(device, driver.context_get(&current), "reading the current context");
+  if (current != wanted) NV_CHECK(device, driver.context_set(wanted), "changing the current context");
+  return HP_OK;
+}
+
+CUcontext context_of(int device) { return devices[device].context.load(std::memory_order_acquire); }
+
+int capability(int device) { return device >= 0 && device < count ? devices[device].capability : 0; }
+
+HpStatus properties(int device, HpProperties* properties) {
+  if (HpStatus status = enter(device)) return status;
+  const CUdevice handle = devices[device].handle;
+  HpProperties filled = {};
+  size_t memory = 0;
+  int units = 0;
+  NV_CHECK(device, driver.device_get_name(filled.name, sizeof filled.name, handle), "reading its name");
+  NV_CHECK(device, driver.device_total_memory(&memory, handle), "reading its memory");
+  NV_CHECK(device, driver.device_get_attribute(&units, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, handle),
+           "reading its properties");
+  filled.total_memory = memory;
+  filled.compute_units = units;
+  filled.version_major = capability(device) / 10;
+  filled.version_minor = capability(device) % 10;
+  filled.struct_size = properties->struct_size;
+  memcpy(properties, &filled, std::min(filled.struct_size, sizeof filled));
+  return HP_OK;
+}
+
+HpStatus memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) {
+  if (HpStatus status = enter(device)) return status;
+  size_t free = 0, total = 0;
+  NV_CHECK(device, driver.memory_info(&free, &total), "reading its memory");
+  *free_bytes = free;
+  *total_bytes = total;
+  return HP_OK;
+}
+
+}  // namespace nv

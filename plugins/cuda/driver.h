@@ -1,0 +1,99 @@
+// The part of NVIDIA's driver API that this plug-in uses, declared here: no CUDA header is needed to build it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hardpoint/plugin.h"
+
+namespace nv {
+
+using CUresult = int;
+using CUdevice = int;
+using CUdeviceptr = uint64_t;
+using CUcontext = struct CUctx_st*;
+using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
+using CUmodule = struct CUmod_st*;
+using CUfunction = struct CUfunc_st*;
+
+enum : CUresult {
+  CUDA_SUCCESS = 0,
+  CUDA_ERROR_INVALID_VALUE = 1,
+  CUDA_ERROR_OUT_OF_MEMORY = 2,
+  CUDA_ERROR_DEINITIALIZED = 4,
+  CUDA_ERROR_INVALID_HANDLE = 400,
+  CUDA_ERROR_NOT_READY = 600,
+  CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+  CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+  CUDA_ERROR_ASSERT = 710,
+  CUDA_ERROR_LAUNCH_FAILED = 719
+};
+
+enum : unsigned { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2, CU_MEMHOSTALLOC_PORTABLE = 1 };
+
+enum : int {
+  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+};
+
+// X(name here, exported name, parameters)
+#define NV_DRIVER_FUNCTIONS(X)                                                                        \
+  X(init, cuInit, (unsigned))                                                                         \
+  X(get_error_name, cuGetErrorName, (CUresult, const char**))                                         \
+  X(get_error_string, cuGetErrorString, (CUresult, const char**))                                     \
+  X(device_get_count, cuDeviceGetCount, (int*))                                                       \
+  X(device_get, cuDeviceGet, (CUdevice*, int))                                                        \
+  X(device_get_name, cuDeviceGetName, (char*, int, CUdevice))                                         \
+  X(device_get_attribute, cuDeviceGetAttribute, (int*, int, CUdevice))                                \
+  X(device_total_memory, cuDeviceTotalMem_v2, (size_t*, CUdevice))                                    \
+  X(primary_context_retain, cuDevicePrimaryCtxRetain, (CUcontext*, CUdevice))                         \
+  X(context_get, cuCtxGetCurrent, (CUcontext*))                                                       \
+  X(context_set, cuCtxSetCurrent, (CUcontext))                                                        \
+  X(memory_info, cuMemGetInfo_v2, (size_t*, size_t*))                                                 \
+  X(allocate, cuMemAlloc_v2, (CUdeviceptr*, size_t))                                                  \
+  X(free, cuMemFree_v2, (CUdeviceptr))                                                                \
+  X(host_allocate, cuMemHostAlloc, (void**, size_t, unsigned))                                        \
+  X(host_free, cuMemFreeHost, (void*))                                                                \
+  X(copy_to_device, cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void*, size_t, CUstream))               \
+  X(copy_to_host, cuMemcpyDtoHAsync_v2, (void*, CUdeviceptr, size_t, CUstream))                       \
+  X(copy_on_device, cuMemcpyDtoDAsync_v2, (CUdeviceptr, CUdeviceptr, size_t, CUstream))               \
+  X(copy_peer, cuMemcpyPeerAsync, (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream)) \
+  X(stream_create, cuStreamCreateWithPriority, (CUstream*, unsigned, int))                            \
+  X(stream_destroy, cuStreamDestroy_v2, (CUstream))                                                   \
+  X(stream_query, cuStreamQuery, (CUstream))                                                          \
+  X(stream_synchronize, cuStreamSynchronize, (CUstream))                                              \
+  X(stream_wait_event, cuStreamWaitEvent, (CUstream, CUevent, unsigned))                              \
+  X(event_create, cuEventCreate, (CUevent*, unsigned))                                                \
+  X(event_destroy, cuEventDestroy_v2, (CUevent))                                                      \
+  X(event_record, cuEventRecord, (CUevent, CUstream))                                                 \
+  X(event_query, cuEventQuery, (CUevent))                                                             \
+  X(event_synchronize, cuEventSynchronize, (CUevent))                                                 \
+  X(event_elapsed, cuEventElapsedTime, (float*, CUevent, CUevent))                                    \
+  X(module_load, cuModuleLoadData, (CUmodule*, const void*))                                          \
+  X(module_unload, cuModuleUnload, (CUmodule))                                                        \
+  X(module_find, cuModuleGetFunction, (CUfunction*, CUmodule, const char*))                           \
+  X(launch, cuLaunchKernel,                                                                           \
+    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**))
+
+struct Driver {
+#define NV_DECLARE(here, exported, parameters) CUresult(*here) parameters = nullptr;
+  NV_DRIVER_FUNCTIONS(NV_DECLARE)
+#undef NV_DECLARE
+};
+
+extern Driver driver;  // filled by open_driver
+
+// HP_OK, or host->fail with what is missing and what to do.
+HpStatus open_driver();
+
+// The status of a result that is not CUDA_SUCCESS, with the driver's own words; `what` says what failed.
+HpStatus failed(int device, CUresult result, const char* what);
+
+#define NV_CHECK(device, call, what)                                                       \
+  do {                                                                                     \
+    if (const ::nv::CUresult result_ = (call)) return ::nv::failed(device, result_, what); \
+  } while (0)
+
+}  // namespace nv

@@ -1,0 +1,122 @@
+#include "nvrtc.h"
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "host.h"
+#include "library.h"
+
+namespace nv {
+namespace {
+
+using Program = struct NvrtcProgram*;
+
+struct Nvrtc {
+  int (*version)(int*, int*);
+  int (*num_archs)(int*);
+  int (*archs)(int*);
+  int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*);
+  int (*compile)(Program, int, const char* const*);
+  int (*log_size)(Program, size_t*);
+  int (*log)(Program, char*);
+  int (*cubin_size)(Program, size_t*);
+  int (*cubin)(Program, char*);
+  int (*ptx_size)(Program, size_t*);
+  int (*ptx)(Program, char*);
+  int (*destroy)(Program*);
+  const char* (*error)(int);
+
+  bool found = false;
+  std::string reason;
+  std::vector<int> known;
+};
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc& opened = *[] {
+    auto* n = new Nvrtc{};
+    const Symbol symbols[] = {{"nvrtcVersion", reinterpret_cast<void**>(&n->version)},
+                              {"nvrtcGetNumSupportedArchs", reinterpret_cast<void**>(&n->num_archs)},
+                              {"nvrtcGetSupportedArchs", reinterpret_cast<void**>(&n->archs)},
+                              {"nvrtcCreateProgram", reinterpret_cast<void**>(&n->create)},
+                              {"nvrtcCompileProgram", reinterpret_cast<void**>(&n->compile)},
+                              {"nvrtcGetProgramLogSize", reinterpret_cast<void**>(&n->log_size)},
+                              {"nvrtcGetProgramLog", reinterpret_cast<void**>(&n->log)},
+                              {"nvrtcGetCUBINSize", reinterpret_cast<void**>(&n->cubin_size)},
+                              {"nvrtcGetCUBIN", reinterpret_cast<void**>(&n->cubin)},
+                              {"nvrtcGetPTXSize", reinterpret_cast<void**>(&n->ptx_size)},
+                              {"nvrtcGetPTX", reinterpret_cast<void**>(&n->ptx)},
+                              {"nvrtcDestroyProgram", reinterpret_cast<void**>(&n->destroy)},
+                              {"nvrtcGetErrorString", reinterpret_cast<void**>(&n->error)},
+                              {nullptr, nullptr}};
+    static const char* const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", nullptr};
+    n->found = open_library(names, symbols, &n->reason);
+    int count = 0;
+    if (n->found && n->num_archs(&count) == 0) {
+      n->known.resize(static_cast<size_t>(count));
+      if (count > 0) n->archs(n->known.data());
+    }
+    return n;
+  }();
+  return opened;
+}
+
+std::string log_of(const Nvrtc& n, Program program) {
+  size_t size = 0;
+  if (n.log_size(program, &size) != 0 || size == 0) return "";
+  std::string text(size, '\0');
+  n.log(program, &text[0]);
+  return text.c_str();
+}
+
+}  // namespace
+
+std::string compiler_version() {
+  const Nvrtc& n = nvrtc();
+  int major = 0, minor = 0;
+  if (!n.found || n.version(&major, &minor) != 0) return "none";
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
+HpStatus compile_source(int capability, const char* source, const char* options, std::string* binary) {
+  const Nvrtc& n = nvrtc();
+  if (!n.found)
+    return host->fail(HP_NOT_SUPPORTED,
+                      "NVRTC, which compiles kernels, cannot be opened: %s. Install it (python -m pip install "
+                      "nvidia-cuda-nvrtc), or put its folder into HARDPOINT_CUDA_PATH",
+                      n.reason.c_str());
+  int target = 0;
+  for (const int arch : n.known)
+    if (arch <= capability) target = std::max(target, arch);
+  if (target == 0)
+    return host->fail(HP_NOT_SUPPORTED, "NVRTC %s does not know devices of compute capability %d.%d",
+                      compiler_version().c_str(), capability / 10, capability % 10);
+  // Sums and products are not fused unless the source says so: results are then those of every other device.
+  std::vector<std::string> words = {
+      std::string("--gpu-architecture=") + (target == capability ? "sm_" : "compute_") + std::to_string(target),
+      "--fmad=false", "--disable-warnings"};
+  std::istringstream more(options);
+  for (std::string word; more >> word;) words.push_back(word);
+  std::vector<const char*> given;
+  for (const std::string& word : words) given.push_back(word.c_str());
+
+  Program program = nullptr;
+  int result = n.create(&program, source, "hardpoint.cu", 0, nullptr, nullptr);
+  if (result != 0) return host->fail(HP_ERROR, "NVRTC: %s", n.error(result));
+  result = n.compile(program, static_cast<int>(given.size()), given.data());
+  HpStatus status = HP_OK;
+  if (result != 0) {
+    status = host->fail(HP_ERROR, "NVRTC: %s\n%s", n.error(result), log_of(n, program).c_str());
+  } else {
+    const bool machine_code = target == capability;
+    size_t size = 0;
+    result = machine_code ? n.cubin_size(program, &size) : n.ptx_size(program, &size);
+    binary->resize(size);
+    if (result == 0) result = machine_code ? n.cubin(program, &(*binary)[0]) : n.ptx(program, &(*binary)[0]);
+    if (result != 0) status = host->fail(HP_ERROR, "NVRTC: %s", n.error(result));
+  }
+  n.destroy(&program);
+  return status;
+}
+
+}  // namespace nv

@@ -1,0 +1,90 @@
+// The plug-in's tables and its entry point.
+#include "hardpoint/plugin.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
+#include "compiler.h"
+#include "device.h"
+#include "driver.h"
+#include "host.h"
+#include "memory.h"
+#include "stream.h"
+#include "vendor.h"
+
+namespace nv {
+
+const HpHost* host = nullptr;
+std::atomic<bool> allow_tf32{false};
+
+namespace {
+
+HpStatus count(int* number) {
+  *number = device_count();
+  return HP_OK;
+}
+
+const HpStreams streams = {sizeof(HpStreams), create_stream, destroy_stream, synchronize_stream, query_stream};
+
+const HpEvents events = {
+    sizeof(HpEvents), create_event,      destroy_event, record_event,
+    wait_event,       synchronize_event, query_event,   elapsed_between,
+};
+
+const HpInfo info = {sizeof(HpInfo), properties, memory_info};
+
+const HpPinned pinned = {sizeof(HpPinned), allocate_pinned, release_pinned};
+
+const HpPeer peer = {sizeof(HpPeer), copy_to_peer};
+
+const HpCompiler compiler = {
+    sizeof(HpCompiler), "cuda", kGroupSize, kLocalMemory, fingerprint, compile,
+    release_binary,     load,   unload,     find,         launch,
+};
+
+// The others, exported without the flag, take contiguous tensors.
+const HpKernel kernels[] = {
+    {"matmul", __tvm_ffi_matmul, HP_KERNEL_STRIDED},
+    {"addmm", __tvm_ffi_addmm, HP_KERNEL_STRIDED},
+};
+
+const HpPlugin plugin = {
+    HP_PLUGIN_HEADER,
+    .name = "nv",
+    .device_count = count,
+    .allocate = allocate,
+    .free = release,
+    .copy_to_device = copy_to_device,
+    .copy_to_host = copy_to_host,
+    .copy_on_device = copy_on_device,
+    .streams = &streams,
+    .events = &events,
+    .info = &info,
+    .pinned = &pinned,
+    .peer = &peer,
+    .interprocess = nullptr,
+    .compiler = &compiler,
+    .kernels = kernels,
+    .num_kernels = std::size(kernels),
+};
+
+}  // namespace
+
+}  // namespace nv
+
+extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin** plugin) {
+  nv::host = host;
+  if (host->abi_major != HP_ABI_MAJOR)
+    return host->fail(HP_NOT_SUPPORTED, "nv was built for plug-in ABI %d, this Hardpoint has %u", HP_ABI_MAJOR,
+                      host->abi_major);
+  if (HpStatus status = nv::open_driver()) return status;
+  if (HpStatus status = nv::count_devices()) return status;
+  const char* const tf32 = getenv("HARDPOINT_TF32");
+  nv::allow_tf32 = tf32 && strcmp(tf32, "1") == 0;
+  *plugin = &nv::plugin;
+  return HP_OK;
+}
+
+// Lets products of float32 use TF32, or not; returns what was set before.
+extern "C" HP_EXPORT int hp_nv_allow_tf32(int allowed) { return nv::allow_tf32.exchange(allowed != 0); }
