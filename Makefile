@@ -1,8 +1,9 @@
 # make demo   trains small nets on the simulated device         make quick  the inner loop: fast tests only
 # make test   all tests                                         make bench  benchmarks, as ratios
 # make lint / make format                                       make clean
+# make opencl installs PoCL, an OpenCL driver for the CPU, where root and Debian's packages are to be had
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick bench lint format clean ready check-tools native
+.PHONY: help demo test quick bench lint format clean ready check-tools native opencl
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -14,7 +15,7 @@ SOURCES := $(shell find src csrc include plugins -type f \( -name '*.cpp' -o -na
              -o -name '*.map' \)) $(shell find src/hardpoint/ops src/hardpoint/codegen -name '*.py') CMakeLists.txt pyproject.toml
 
 help:
-	@sed -n 's/^# //p' Makefile | head -3
+	@sed -n 's/^# //p' Makefile | head -4
 
 check-tools:
 	@command -v python3 >/dev/null || { echo "python3 is missing: apt-get install python3 python3-venv"; exit 1; }
@@ -60,6 +61,17 @@ bench: ready
 	@$(PYTHON) benchmarks/models.py
 	@$(PYTHON) benchmarks/paddle_dispatch.py
 	@$(PYTHON) benchmarks/observers.py
+	@if ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1; then $(PYTHON) benchmarks/opencl.py; fi
+
+# Never an error: without OpenCL its tests are skipped, and say so.
+opencl:
+	@if ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1; then echo "== OpenCL is installed"; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "== installing PoCL"; \
+	  { timeout 120 apt-get -qq update; DEBIAN_FRONTEND=noninteractive timeout 600 apt-get -qq install -y \
+	    --no-install-recommends pocl-opencl-icd ocl-icd-libopencl1; } >/dev/null 2>&1 \
+	  || echo "PoCL could not be installed: the tests of OpenCL will be skipped"; \
+	else echo "no OpenCL here: apt-get install pocl-opencl-icd ocl-icd-libopencl1, as root"; fi
 
 CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c' '*.inc')
 

@@ -5,14 +5,14 @@
 /* ---- from two elements. KIND: 0 squared, 1 smooth L1, 2 Huber, 3 binary cross-entropy. `bend` is where the second and
  * third turn from squares to lines. */
 #define LOSS_ABS(d) ((d) < 0 ? -(d) : (d))
-#define LOSS_LOG(name, x) (T_M(name)(x) < (T_a) - 100 ? (T_a) - 100 : T_M(name)(x))
+#define LOSS_LOG(value) ((value) < (T_a) - 100 ? (T_a) - 100 : (value))
 
 HP_FN T_a loss_of(T_a x, T_a t, T_a bend, int kind) {
   const T_a d = x - t, a = LOSS_ABS(d);
   if (kind == 0) return d * d;
   if (kind == 1) return a < bend ? (T_a)0.5 * d * d / bend : a - (T_a)0.5 * bend;
   if (kind == 2) return a <= bend ? (T_a)0.5 * d * d : bend * (a - (T_a)0.5 * bend);
-  return (t - (T_a)1) * LOSS_LOG(log1p, -x) - t * LOSS_LOG(log, x);
+  return (t - (T_a)1) * LOSS_LOG(T_M(log1p)(-x)) - t * LOSS_LOG(T_M(log)(x));
 }
 
 HP_FN T_a slope_of(T_a x, T_a t, T_a bend, int kind) {

@@ -22,6 +22,14 @@
 #ifndef HP_NO_F64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+/* Sums and products are fused where the source says so, and nowhere else: results are then those of other devices. */
+#pragma OPENCL FP_CONTRACT OFF
+/* Words that OpenCL alone reserves, and kernels use as names; its own spellings with underscores stay. */
+#define half hp_word_half
+#define kernel hp_word_kernel
+#define global hp_word_global
+#define local hp_word_local
+#define constant hp_word_constant
 #define HP_FN static inline __attribute__((unused))
 #define HP_LIB_f32(name) name
 #define HP_LIB_f64(name) name
@@ -127,6 +135,22 @@ typedef double hp_f64;
 #define HP_NAN_f64 hp_from_bits_f64((hp_u64)0x7ff80000u << 32)
 HP_FN double hp_fma_f64(double a, double b, double c) { return HP_LIB_f64(fma)(a, b, c); }
 HP_FN double hp_select_f64(int c, double a, double b) { return c ? a : b; }
+#endif
+
+/* A number as the host passes it, 64 bits wide, and its value. */
+#ifdef HP_NO_F64
+typedef hp_u64 hp_number;
+HP_FN float hp_number_value(hp_u64 bits) {
+  const hp_u64 rest = bits & 0xfffffffffffffUL;
+  const hp_i32 exponent = (hp_i32)(bits >> 52 & 2047u);
+  const float size = exponent == 2047 ? (rest ? HP_NAN_f32 : HP_INF_f32)
+                     : exponent == 0  ? 0.0f
+                                      : ldexp((float)(rest | 0x10000000000000UL), exponent - 1075);
+  return bits >> 63 ? -size : size;
+}
+#else
+typedef double hp_number;
+HP_FN double hp_number_value(double number) { return number; }
 #endif
 
 /* ---- float: branch-free, so that a loop over an array vectorises --------------------------------------------------

@@ -19,7 +19,7 @@ HP_FN T_part number_square(T a) { return a.re * a.re + a.im * a.im; }
 HP_FN int number_is_zero(T a) { return !T_M(truth)(a); }
 #else
 typedef T T_part;
-#define T_P(name) T_M(name)
+#define T_P T_M
 HP_FN T number(T_part re) { return re; }
 HP_FN T number_add(T a, T b) { return a + b; }
 HP_FN T number_sub(T a, T b) { return a - b; }

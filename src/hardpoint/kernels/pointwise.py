@@ -147,7 +147,13 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     # Read into a name of their own, since an input may be called as a variable around the loop is.
     constants = "".join(
         f"  const T given_{name} = "
-        + (f"M(make)(({part}){value}, ({part}){value}_im)" if part else f"(T){value}")
+        + (
+            f"M(make)(({part})hp_number_value({value}), ({part})hp_number_value({value}_im))"
+            if part
+            else f"(T)hp_number_value({value})"
+            if spec.compute in FLOATS
+            else f"(T){value}"
+        )
         + ";\n"
         for name, value in given
     )
@@ -200,8 +206,8 @@ def loop(spec: Specialisation, pointers: list[int], elements: str, body: str, gr
 def _number(name: str, compute: str) -> list[tuple[str, str]]:
     """The parameters that pass a number, in the widest type of its kind: a complex one is two."""
     if compute in PARTS:
-        return [("double", name), ("double", f"{name}_im")]
-    return [("double" if compute in FLOATS else "hp_i64", name)]
+        return [("hp_number", name), ("hp_number", f"{name}_im")]
+    return [("hp_number" if compute in FLOATS else "hp_i64", name)]
 
 
 def _staged(spec: Specialisation) -> list[int]:

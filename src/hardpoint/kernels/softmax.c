@@ -29,6 +29,9 @@ HP_FN T_a largest_of(const T* x, hp_i64 n) {
 #define SHIFT(largest) (LOG == 2 && ((largest) == HP_INFINITY || (largest) == -HP_INFINITY) ? (T_a)0 : (largest))
 
 HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, hp_i64 per_group) {
+#if HP_LSIZE > 1
+  HP_LOCAL T_a box[HP_LSIZE];
+#endif
   const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
   for (hp_i64 row = hp_group * per_group; row < end; ++row) {
     HP_GLOBAL const T* const x = in + row * n;
@@ -60,7 +63,6 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, 
       for (hp_i64 j = 0; j < n; ++j) y[j] = R_put(T_M(exp)(T_get(x[j]) - shift) * inverse);
     }
 #else
-    HP_LOCAL T_a box[HP_LSIZE];
     T_a largest = -HP_INFINITY, total = 0;
     HP_FOR_LOCAL(j, n) {
       const T_a v = T_get(x[j]);
@@ -153,6 +155,9 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 n, hp_i64 inn
 
 HP_KERNEL(rows_backward)(HP_GLOBAL R* out, HP_GLOBAL const T* grad, HP_GLOBAL const T* output, hp_i64 rows, hp_i64 n,
                          hp_i64 per_group) {
+#if HP_LSIZE > 1
+  HP_LOCAL T_a box[HP_LSIZE];
+#endif
   const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
   for (hp_i64 row = hp_group * per_group; row < end; ++row) {
     HP_GLOBAL const T* const g = grad + row * n;
@@ -172,7 +177,6 @@ HP_KERNEL(rows_backward)(HP_GLOBAL R* out, HP_GLOBAL const T* grad, HP_GLOBAL co
       continue;
     }
 #else
-    HP_LOCAL T_a box[HP_LSIZE];
     HP_FOR_LOCAL(j, n) total += LOG ? T_get(g[j]) : T_get(g[j]) * T_get(y[j]);
     HP_GROUP_SUM(box, total);
 #endif

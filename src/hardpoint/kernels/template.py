@@ -80,7 +80,8 @@ def type_definitions(name: str, dtype: str) -> str:
 def rule_definitions(rule: Reduction) -> str:
     """What a reduction's kernel finds of its rule."""
     return (
-        f"#define M(name) A_M(name)\n"
+        # Not M(name) A_M(name): a library may have macros of such names, and would put its own in place of them.
+        "#define M A_M\n"
         f"#define INITIAL ((A)({rule.initial}))\n"
         f"#define MAP ({rule.map})\n"
         f"#define COMBINE ({rule.combine})\n"

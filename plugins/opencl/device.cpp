@@ -1,0 +1,212 @@
+#include "device.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <vector>
+
+#include "host.h"
+
+namespace ocl {
+namespace {
+
+Device devices[kMaxDevices];
+int count = 0;
+
+template <class T>
+T number(cl_device_id id, cl_uint what) {
+  T value = 0;
+  return cl.device_info(id, what, sizeof value, &value, nullptr) == CL_SUCCESS ? value : T{0};
+}
+
+std::string text(cl_device_id id, cl_uint what) {
+  size_t bytes = 0;
+  if (cl.device_info(id, what, 0, nullptr, &bytes) != CL_SUCCESS || bytes == 0) return "";
+  std::string value(bytes, '\0');
+  if (cl.device_info(id, what, bytes, &value[0], nullptr) != CL_SUCCESS) return "";
+  return value.c_str();
+}
+
+std::string text(cl_platform_id id, cl_uint what) {
+  char value[256] = "";
+  return cl.platform_info(id, what, sizeof value - 1, value, nullptr) == CL_SUCCESS ? value : "";
+}
+
+std::string lower(std::string word) {
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
+// A word of HARDPOINT_OPENCL_DEVICE: cpu or gpu, the number of a device among all, or a part of its name.
+bool is_named(const Device& d, int place, const std::string& word) {
+  const cl_bitfield type = number<cl_bitfield>(d.id, CL_DEVICE_TYPE);
+  if (word == "cpu") return type & CL_DEVICE_TYPE_CPU;
+  if (word == "gpu") return type & CL_DEVICE_TYPE_GPU;
+  if (std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c); }))
+    return word == std::to_string(place);
+  return lower(d.name).find(word) != std::string::npos;
+}
+
+struct Candidate {
+  cl_platform_id platform;
+  cl_device_id id;
+};
+
+std::vector<Candidate> all_devices() {
+  cl_uint number_of = 0;
+  cl.get_platforms(0, nullptr, &number_of);
+  std::vector<cl_platform_id> platforms(number_of);
+  cl.get_platforms(number_of, platforms.data(), nullptr);
+  std::vector<Candidate> found;
+  for (cl_platform_id platform : platforms) {
+    if (cl.get_devices(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &number_of) != CL_SUCCESS) continue;
+    std::vector<cl_device_id> ids(number_of);
+    cl.get_devices(platform, CL_DEVICE_TYPE_ALL, number_of, ids.data(), nullptr);
+    for (cl_device_id id : ids) found.push_back({platform, id});
+  }
+  return found;
+}
+
+void find_unified_memory(Device& d) {
+  if (text(d.id, CL_DEVICE_EXTENSIONS).find("cl_intel_unified_shared_memory") == std::string::npos) return;
+  const auto find = [&](const char* name, auto* function) {
+    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(cl.extension(d.platform, name));
+  };
+  find("clDeviceMemAllocINTEL", &d.unified.allocate);
+  find("clMemFreeINTEL", &d.unified.free);
+  find("clEnqueueMemcpyINTEL", &d.unified.copy);
+  find("clSetKernelArgMemPointerINTEL", &d.unified.set_pointer);
+}
+
+// Why a device cannot be used; nothing if it can.
+const char* lack(const Device& d) {
+  if (!number<cl_uint>(d.id, CL_DEVICE_COMPILER_AVAILABLE)) return "has no compiler";
+  const bool svm = number<cl_bitfield>(d.id, CL_DEVICE_SVM_CAPABILITIES) & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER;
+  return svm || d.unified ? nullptr : "has neither shared virtual memory nor unified shared memory";
+}
+
+void describe(Device& d) {
+  const std::string driver = text(d.id, CL_DRIVER_VERSION), version = text(d.id, CL_DEVICE_VERSION);
+  d.name = text(d.platform, CL_PLATFORM_NAME) + ": " + text(d.id, CL_DEVICE_NAME);
+  d.is_cpu = number<cl_bitfield>(d.id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
+  d.total_memory = number<cl_ulong>(d.id, CL_DEVICE_GLOBAL_MEM_SIZE);
+  if (number<cl_bitfield>(d.id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT)
+    d.options += " -cl-fp32-correctly-rounded-divide-sqrt";
+  // It names a folder.
+  d.fingerprint = "opencl-" + d.name + "-" + version + "-" + driver + d.options;
+  for (char& c : d.fingerprint)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
+}
+
+HpStatus make_context(int place) {
+  Device& d = devices[place];
+  for (int i = 0; i < place; ++i)
+    if (devices[i].platform == d.platform) return d.context = devices[i].context, HP_OK;
+  std::vector<cl_device_id> ids;
+  for (int i = place; i < count; ++i)
+    if (devices[i].platform == d.platform) ids.push_back(devices[i].id);
+  const intptr_t settings[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<intptr_t>(d.platform), 0};
+  cl_int result = CL_SUCCESS;
+  d.context = cl.create_context(settings, static_cast<cl_uint>(ids.size()), ids.data(), nullptr, nullptr, &result);
+  OCL_CHECK(place, result, "making a context");
+  return HP_OK;
+}
+
+}  // namespace
+
+HpStatus find_devices() {
+  const char* const chosen = getenv("HARDPOINT_OPENCL_DEVICE");
+  std::vector<std::string> words;
+  std::istringstream list(chosen ? chosen : "");
+  for (std::string word; std::getline(list, word, ',');) {
+    word.erase(0, word.find_first_not_of(' '));
+    word.erase(word.find_last_not_of(' ') + 1);
+    if (!word.empty()) words.push_back(lower(word));
+  }
+  std::string seen;
+  int place = 0;
+  for (const Candidate& candidate : all_devices()) {
+    if (count == kMaxDevices) break;
+    Device& d = devices[count];
+    d.platform = candidate.platform;
+    d.id = candidate.id;
+    d.options = " -w";
+    describe(d);
+    d.unified = {};
+    find_unified_memory(d);
+    const bool wanted = words.empty() || std::any_of(words.begin(), words.end(),
+                                                     [&](const std::string& word) { return is_named(d, place, word); });
+    const char* const lacks = lack(d);
+    seen += "\n  " + std::to_string(place) + ": " + d.name + (lacks ? std::string(", which ") + lacks : "");
+    ++place;
+    if (wanted && !lacks) ++count;
+  }
+  if (count == 0)
+    return host->fail(HP_NOT_SUPPORTED, "OpenCL has no usable device%s%s. It has:%s",
+                      words.empty() ? "" : " named by HARDPOINT_OPENCL_DEVICE=", words.empty() ? "" : chosen,
+                      seen.empty() ? " none" : seen.c_str());
+  for (int i = 0; i < count; ++i)
+    if (HpStatus status = make_context(i)) return status;
+  return HP_OK;
+}
+
+int device_count() { return count; }
+
+bool one_context() {
+  return std::all_of(devices, devices + count, [](const Device& d) { return d.context == devices[0].context; });
+}
+
+HpStatus enter(int device, Device** found) {
+  if (device < 0 || device >= count) {
+    host->fail(HP_INVALID_ARGUMENT, "ocl has no device %d, it has %d", device, count);
+    return HP_INVALID_ARGUMENT;  // so that the compiler knows that there is no device without a failure
+  }
+  *found = &devices[device];
+  return HP_OK;
+}
+
+uint32_t group_size() {
+  // A CPU runs the work-items of a group one after another, as a loop that its compiler vectorises.
+  size_t size = std::any_of(devices, devices + count, [](const Device& d) { return d.is_cpu; }) ? 64 : 256;
+  for (int i = 0; i < count; ++i) size = std::min(size, number<size_t>(devices[i].id, CL_DEVICE_MAX_WORK_GROUP_SIZE));
+  size_t power = 1;
+  while (power * 2 <= size) power *= 2;
+  return static_cast<uint32_t>(power);
+}
+
+uint32_t local_memory() {
+  uint64_t bytes = UINT32_MAX;
+  for (int i = 0; i < count; ++i) bytes = std::min(bytes, number<cl_ulong>(devices[i].id, CL_DEVICE_LOCAL_MEM_SIZE));
+  return static_cast<uint32_t>(bytes);
+}
+
+HpStatus properties(int device, HpProperties* properties) {
+  Device* d = nullptr;
+  if (HpStatus status = enter(device, &d)) return status;
+  HpProperties filled = {};
+  snprintf(filled.name, sizeof filled.name, "%s", d->name.c_str());
+  filled.total_memory = d->total_memory;
+  filled.compute_units = static_cast<int32_t>(number<cl_uint>(d->id, CL_DEVICE_MAX_COMPUTE_UNITS));
+  int major = 0, minor = 0;
+  sscanf(text(d->id, CL_DEVICE_VERSION).c_str(), "OpenCL %d.%d", &major, &minor);
+  filled.version_major = major;
+  filled.version_minor = minor;
+  filled.struct_size = properties->struct_size;
+  memcpy(properties, &filled, std::min(filled.struct_size, sizeof filled));
+  return HP_OK;
+}
+
+HpStatus memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) {
+  // OpenCL does not say what others use.
+  Device* d = nullptr;
+  if (HpStatus status = enter(device, &d)) return status;
+  const uint64_t used = d->used_memory.load(std::memory_order_relaxed);
+  *total_bytes = d->total_memory;
+  *free_bytes = used < d->total_memory ? d->total_memory - used : 0;
+  return HP_OK;
+}
+
+}  // namespace ocl

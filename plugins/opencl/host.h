@@ -1,0 +1,10 @@
+// What Hardpoint offers this plug-in.
+#pragma once
+
+#include "hardpoint/plugin.h"
+
+namespace ocl {
+
+extern const HpHost* host;  // set by hp_plugin_init
+
+}  // namespace ocl

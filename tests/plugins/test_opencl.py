@@ -1,0 +1,250 @@
+"""Devices through OpenCL, against the CPU. Skipped where no driver of OpenCL is installed."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from hardpoint import opencl
+
+RunPython = Callable[..., CompletedProcess[str]]
+
+
+def has_driver() -> bool:
+    try:
+        count = ctypes.c_uint(0)
+        return ctypes.CDLL("libOpenCL.so.1").clGetPlatformIDs(0, None, ctypes.byref(count)) == 0 and count.value > 0
+    except OSError:
+        return False
+
+
+needs_opencl = pytest.mark.skipif(
+    not has_driver(), reason="OpenCL is not installed: apt-get install pocl-opencl-icd ocl-icd-libopencl1"
+)
+
+LOAD = f"import hardpoint.plugins as p; p.load_path({opencl.library()!r}, probe=False)"
+
+
+def test_message_without_a_driver(run_python: RunPython, tmp_path: Path) -> None:
+    done = run_python(LOAD, check=False, OCL_ICD_VENDORS=str(tmp_path), OCL_ICD_FILENAMES=None)
+    assert done.returncode != 0
+    for part in ("OpenCL", "pocl-opencl-icd", "HARDPOINT_DEVICE"):
+        assert part in done.stderr
+
+
+@needs_opencl
+def test_message_for_a_name_that_no_device_has(run_python: RunPython) -> None:
+    done = run_python(LOAD, check=False, HARDPOINT_OPENCL_DEVICE="no such device")
+    assert "no usable device named by HARDPOINT_OPENCL_DEVICE=no such device. It has:\n  0: " in done.stderr
+
+
+@needs_opencl
+@pytest.mark.slow
+def test_operators(run_python: RunPython) -> None:
+    """One of each family of kernels, and which tier it ran in."""
+    run_python(
+        """
+        import torch
+        import hardpoint
+
+        torch.manual_seed(0)
+        a, b, wide = torch.randn(33, 70), torch.randn(33, 70), torch.randn(70, 20)
+        whole = torch.randint(-5, 5, (33, 70))
+        hardpoint.reset_counters()
+        for name, function, inputs in [
+            ("pointwise", lambda x, y: torch.add(x, y, alpha=0.3).exp(), (a, b)),
+            ("strided", lambda x, y: x.t()[::2] * y.t()[::2], (a, b)),
+            ("integers", lambda x: (x // 3).bitwise_and(1) == 0, (whole,)),
+            ("sum", lambda x: x.sum(1), (a,)),
+            ("amax of columns", lambda x: x.amax(0), (a,)),
+            ("softmax", lambda x: x.softmax(1), (a,)),
+            ("matmul", lambda x, y: x @ y, (a, wide)),
+            ("sort", lambda x: x.sort(1).values, (a,)),
+            ("cumsum", lambda x: x.cumsum(1), (whole,)),
+            ("layer_norm", lambda x: torch.nn.functional.layer_norm(x, (70,)), (a,)),
+            ("index", lambda x, i: x[i[0].abs()], (a, whole)),
+            ("double", lambda x: x.double().sin(), (a,)),
+            ("half", lambda x: x.half() * 2, (a,)),
+        ]:
+            expected = function(*inputs)
+            found = function(*(x.to("ocl") for x in inputs)).cpu()
+            torch.testing.assert_close(found, expected, msg=lambda m: f"{name}: {m}")
+        on_cpu = [op for op, calls in hardpoint.counters().items() if calls.get("cpu")]
+        assert on_cpu == [], on_cpu
+        """,
+        HARDPOINT_DEVICE="ocl",
+        timeout=250,
+    )
+
+
+@needs_opencl
+@pytest.mark.slow
+def test_streams_and_events(run_python: RunPython) -> None:
+    run_python(
+        """
+        import torch
+
+        x = torch.randn(1 << 20)
+        y = x.to("ocl")
+        first, second = torch.Stream("ocl"), torch.Stream("ocl")
+        start, end = (torch.Event("ocl", enable_timing=True) for _ in range(2))
+        with first:
+            start.record(first)
+            for _ in range(5):
+                y = y + x.to("ocl")
+            end.record(first)
+        second.wait_event(end)
+        with second:
+            z = y * 2
+        second.synchronize()
+        assert second.query() and end.query()
+        assert start.elapsed_time(end) > 0
+        torch.testing.assert_close(z.cpu(), x * 12)
+        """,
+        HARDPOINT_DEVICE="ocl",
+    )
+
+
+@needs_opencl
+@pytest.mark.slow
+def test_two_devices(run_python: RunPython) -> None:
+    """PoCL makes as many as it is asked for."""
+    program = """
+        import torch
+
+        count = torch.get_device_module("ocl").device_count()
+        if count == 2:
+            x = torch.randn(1000)
+            there = x.to("ocl:0").to("ocl:1")
+            assert there.device.index == 1
+            torch.testing.assert_close((there * 2).to("ocl:0").cpu(), x * 2)
+        print(count)
+    """
+    settings = {"HARDPOINT_DEVICE": "ocl", "POCL_DEVICES": "pthread pthread"}
+    found = run_python(program, **settings)
+    if found.stdout.strip() != "2":
+        pytest.skip("PoCL is not the driver here")
+    assert run_python(program, HARDPOINT_OPENCL_DEVICE="1", **settings).stdout.strip() == "1"
+    assert run_python(program, HARDPOINT_OPENCL_DEVICE="pthread", **settings).stdout.strip() == "2"
+
+
+@needs_opencl
+@pytest.mark.slow
+def test_binaries_are_kept(run_python: RunPython, tmp_path: Path) -> None:
+    """The second process compiles nothing, and what it loads is right."""
+    program = """
+        import torch
+        from hardpoint._runtime import core
+
+        compile, compiled = core.compile, []
+        core.compile = lambda *args: compiled.append(1) or compile(*args)
+        x = torch.randn(100)
+        torch.testing.assert_close((x.to("ocl") + 1.5).cpu(), x + 1.5)
+        print(len(compiled))
+    """
+    counts = [
+        run_python(program, HARDPOINT_DEVICE="ocl", HARDPOINT_CACHE=str(tmp_path / "cache")).stdout.split()[-1]
+        for _ in range(2)
+    ]
+    assert int(counts[0]) > 0
+    assert int(counts[1]) == 0
+
+
+@needs_opencl
+@pytest.mark.slow
+def test_without_double_precision(run_python: RunPython, tmp_path: Path) -> None:
+    """As on a device without doubles: float32 stays there, float64 goes to the CPU."""
+    run_python(
+        """
+        import torch
+        import hardpoint
+        from hardpoint.kernels import portable
+
+        generate = portable.generate
+        def without(*args):
+            made = generate(*args)
+            return made and ("#define HP_NO_F64 1\\n" + made[0], *made[1:])
+        portable.generate = without
+
+        x, y = torch.randn(500), torch.randn(500)
+        numbers = [0.1, -3.0, 1e-42, 1e30, float("inf"), 0.0]
+        hardpoint.reset_counters()
+        for number in numbers:
+            found = torch.add(x.to("ocl"), y.to("ocl"), alpha=number).cpu()
+            torch.testing.assert_close(found, torch.add(x, y, alpha=number), equal_nan=True)
+        assert not any(calls.get("cpu") for calls in hardpoint.counters().values()), hardpoint.counters()
+        torch.testing.assert_close(x.double().to("ocl").sin().cpu(), x.double().sin())
+        assert any(calls.get("cpu") for calls in hardpoint.counters().values())
+        """,
+        HARDPOINT_DEVICE="ocl",
+        HARDPOINT_CACHE=str(tmp_path / "cache"),
+    )
+
+
+@needs_opencl
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["digits", "resnet18"])
+def test_models(run_python: RunPython, name: str) -> None:
+    """They train to the CPU's losses, and nothing of it runs on the CPU."""
+    run_python(
+        f"""
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parents[1] / "models")!r})
+        from model_zoo import CASES
+        from training import train
+
+        case = CASES[{name!r}]
+        expected, found = (train(case, device, steps=10) for device in ("cpu", "ocl"))
+        assert expected.losses[-1] < expected.losses[0]
+        assert all(abs(a - b) <= case.tolerance * abs(a) for a, b in zip(expected.losses, found.losses)), found.losses
+        assert found.cpu_tier == {{}}, found.cpu_tier
+        """,
+        HARDPOINT_DEVICE="ocl",
+        timeout=500,
+    )
+
+
+@needs_opencl
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_paddle(run_python: RunPython) -> None:
+    """LeNet trains to the CPU's losses."""
+    pytest.importorskip("paddle")
+    run_python(
+        """
+        import numpy as np
+        import paddle
+
+        rng = np.random.default_rng(0)
+        images = rng.standard_normal((16, 1, 28, 28)).astype("float32")
+        labels = rng.integers(0, 10, (16, 1))
+        start = paddle.vision.models.LeNet().state_dict()
+        start = {name: value.numpy() for name, value in start.items()}
+
+        def losses(device):
+            paddle.set_device(device)
+            model = paddle.vision.models.LeNet()
+            model.set_state_dict({name: paddle.to_tensor(value) for name, value in start.items()})
+            optimizer = paddle.optimizer.Adam(1e-3, parameters=model.parameters())
+            x, y, found = paddle.to_tensor(images), paddle.to_tensor(labels), []
+            for _ in range(5):
+                loss = paddle.nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                optimizer.clear_grad()
+                found.append(float(loss))
+            return found
+
+        expected, found = losses("cpu"), losses("ocl:0")
+        assert expected[-1] < expected[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+        """,
+        HARDPOINT_DEVICE="ocl",
+        GLOG_minloglevel="1",
+        timeout=500,
+    )
