@@ -12,7 +12,7 @@ import torch
 import wrong_kernels
 
 import hardpoint
-from hardpoint.toolbox import recording, replaying
+from hardpoint.toolbox import recording, replaying, saved_calls
 
 
 def names(folder: Path) -> list[str]:
@@ -27,7 +27,7 @@ def test_all_calls_are_saved_and_replayed(tmp_path: Path):
     assert "aten.mm-1.call" in names(tmp_path)
     assert "aten.mm-2.call" in names(tmp_path), "that of the gradient"
     assert "aten.threshold_backward-1.call" in names(tmp_path)
-    assert [str(f) for f in replaying.files([tmp_path])] == sorted(map(str, recorded.files))
+    assert [str(f) for f in saved_calls.files([tmp_path])] == sorted(map(str, recorded.files))
     for file in recorded.files:
         [report], _, _ = replaying.replay(file, "sim")
         assert report["verdict"] == "right"
@@ -123,7 +123,7 @@ def test_mistakes(tmp_path: Path):
     with pytest.raises(ValueError, match="cannot write to"):
         hardpoint.record("/dev/null/calls")
     with pytest.raises(ValueError, match="has no saved call"):
-        replaying.files([tmp_path])
+        saved_calls.files([tmp_path])
 
 
 def test_the_environment_of_a_running_program(tmp_path: Path, capfd, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable
 from pathlib import Path
@@ -27,6 +28,10 @@ class _Made(NamedTuple):
     operator: str
     tier: str
     place: str
+
+    @property
+    def is_paddles(self) -> bool:
+        return self.operator.startswith("phi::")
 
     def described(self, size: int) -> dict[str, Any]:
         return {"dtype": self.storage.dtype, "sizes": list(self.storage.sizes), "bytes": size}
@@ -75,6 +80,7 @@ class Alive(watching.Tool):
         gc.collect()  # what only cycles hold is not alive
         with self._lock:
             made = {key: each for key, each in self._made.items() if not each.storage.gone()}
+            paddles = sorted(each.storage.address for each in self._made.values() if each.is_paddles)
         groups: dict[tuple[str, str, str], dict[str, Any]] = {}
 
         def count(size: int, each: _Made | None) -> None:
@@ -88,10 +94,12 @@ class Alive(watching.Tool):
                 group["tensors"].append(each.described(size))
 
         for where, (number, size) in _blocks().items():
-            if self._before.get(where) != number:
+            # Paddle has memory of the same allocator: in chunks, of which it makes tensors itself.
+            chunk = bisect_left(paddles, where[1]) < bisect_left(paddles, where[1] + size)
+            if self._before.get(where) != number and not chunk:
                 count(size, made.get(where))
         for each in made.values():
-            if each.operator.startswith("phi::"):  # Paddle's memory is not in torch's list
+            if each.is_paddles:
                 count(each.storage.bytes, each)
         for group in groups.values():
             group["tensors"].sort(key=lambda each: -each["bytes"])

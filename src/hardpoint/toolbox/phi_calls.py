@@ -165,7 +165,9 @@ class PhiCall(watching.Call):
         for seen in tensors(self.results):
             if seen.has_memory and seen.device != "cpu" and seen.data_ptr not in known:
                 held = seen.holder()
-                yield watching.Storage(("phi", held.address), held.gone, held.bytes, seen.dtype, tuple(seen.sizes))
+                yield watching.Storage(
+                    ("phi", held.address), held.address, held.gone, held.bytes, seen.dtype, tuple(seen.sizes)
+                )
 
 
 def named(kind: str, values: list[Any]) -> dict[str, Any]:

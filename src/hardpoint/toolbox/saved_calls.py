@@ -26,13 +26,13 @@ def files(given: Iterable[Path]) -> list[Path]:
 
 def first_line(message: str) -> str:
     """An error without what differs from run to run: the stack of C++, and the line of the program."""
-    return re.sub(r" \(at [^()]*\)$", "", message.splitlines()[0]) if message else ""
+    return re.sub(r"( \(at [^()]*\))+$", "", message.splitlines()[0]) if message else ""
 
 
 def failure(name: str, content: dict[str, Any], message: str, native: str) -> dict[str, Any]:
     """The report of a call that raises; ``native`` says what the CPU makes of it."""
     said, saved = first_line(message), content.get("error", "")
-    same = bool(saved) and said in saved  # which may have the kind of error in front of it
+    same = bool(saved) and (said in saved or saved in said)  # either may have the kind of error in front of it
     reason = f"as when it was saved: {said}" if same else said
     if saved and not same:
         reason += f"; when it was saved: {saved}"

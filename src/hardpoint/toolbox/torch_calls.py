@@ -75,6 +75,7 @@ class TorchCall(watching.Call):
             storage = tensor.untyped_storage()
             yield watching.Storage(
                 (tensor.device.index, storage.data_ptr()),
+                storage.data_ptr(),
                 StorageWeakRef(storage).expired,
                 storage.nbytes(),
                 str(tensor.dtype).removeprefix("torch."),

@@ -54,6 +54,7 @@ class Storage(NamedTuple):
     """Memory that a call made or wrote, without a reference that would keep it."""
 
     key: Hashable  # the same for the same memory
+    address: int
     gone: Callable[[], bool]
     bytes: int
     dtype: str
