@@ -24,6 +24,14 @@ def test_values_and_gradients(device, shapes):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_graph(device):
+    paddle.set_device(device)
+    gate, up = paddle.randn([3, 4]), paddle.randn([3, 4])
+    graph = paddle.jit.to_static(silu_mul, full_graph=True)
+    np.testing.assert_allclose(graph(gate, up).numpy(), silu_mul(gate, up).numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_mistake(device):
     paddle.set_device(device)
     with pytest.raises(TypeError, match="same dtype"):

@@ -33,5 +33,7 @@ def silu_mul(gate: paddle.Tensor, up: paddle.Tensor) -> paddle.Tensor:
     """silu(gate) * up, for two tensors of one dtype; shapes are broadcast."""
     if gate.dtype != up.dtype:
         raise TypeError(f"silu_mul: gate and up must have the same dtype, but got {gate.dtype} and {up.dtype}")
+    if not paddle.in_dynamic_mode():  # a static graph is made of Paddle's own operators
+        return paddle.nn.functional.silu(gate) * up
     gate, up = paddle.broadcast_tensors([gate, up])
     return _SiluMul.apply(gate.contiguous(), up.contiguous())
