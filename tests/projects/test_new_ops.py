@@ -13,6 +13,16 @@ from hardpoint.projects.render import TEMPLATES
 pytestmark = pytest.mark.slow
 
 
+PADDLE_ALONE = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = classmethod(lambda cls, name, *rest: None if name == "torch" else find(name, *rest))
+import paddle
+from acme.paddle import silu_mul
+print(silu_mul(paddle.ones([]), paddle.ones([])).item())
+"""
+
+
 @pytest.mark.parametrize("flags", [[], ["--cpp"]], ids=["python", "cpp"])
 def test_ops(flags: list[str], machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = machine.hardpoint("new", "ops", "acme", *flags).stdout
@@ -37,6 +47,8 @@ def test_ops(flags: list[str], machine: Machine, tmp_path: Path, capsys: pytest.
     assert re.search(r"\d+ passed", tested)
     assert "skipped" not in tested
     if not flags:
+        # A machine with Paddle alone.
+        assert machine.run("-c", PADDLE_ALONE, HARDPOINT_DEVICE="sim").stdout.startswith("0.7310")
         # A device that has neither a compiler nor a kernel: torch's and Paddle's own operators do the work.
         other = {
             "HARDPOINT_PLUGIN_PATH": str(TEMPLATES / "device" / "python" / "src" / "mychip" / "device.py"),

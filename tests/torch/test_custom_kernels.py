@@ -61,6 +61,11 @@ def test_counters_rules_and_empty_tensors(counted) -> None:
     assert counted()["hptest::affine"] == {"portable": 1}
 
 
+def test_available() -> None:
+    assert kernels.available()
+    assert kernels.available("sim")
+
+
 def test_mistakes() -> None:
     x = torch.ones(3, device="sim")
     with pytest.raises(NotImplementedError, match="no type float8_e5m2"):

@@ -42,6 +42,10 @@ class PortableKernels:
         self.namespace = namespace
         self._loaded: dict[tuple[str, int, str, str], tuple[int, int]] = {}
 
+    def available(self, device: str | None = None) -> bool:
+        """Whether the device has a compiler, so that these kernels can run there."""
+        return core.compiler(device or self._device(), 0) is not None
+
     def launch(self, kernel: str, elements: int, *arguments: Any, device: str | None = None, **types: Any) -> None:
         """Queue a kernel over so many elements on the device's current stream.
 

@@ -1,0 +1,15 @@
+"""The operator in PyTorch. Importing this module gives torch the namespace ``myops``."""
+
+from importlib.util import find_spec
+
+import torch
+
+from myops import kernels, ops  # noqa: F401
+
+if find_spec("hardpoint.graph") and kernels.on_device.available():
+    from myops import graph  # noqa: F401
+
+
+def silu_mul(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """silu(gate) * up, for two tensors of one dtype; shapes are broadcast."""
+    return torch.ops.myops.silu_mul(*torch.broadcast_tensors(gate, up))
