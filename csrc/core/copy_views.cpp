@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dimensions.h"
+#include "host_copy.h"
 #include "template_call.h"
 #include "words.h"
 
@@ -81,8 +82,7 @@ void copy_views(Device& device, const View& to, const View& from) {
   static Operator& op = Operator::intern("hardpoint::copy");
   if (copy_portable(op, device, to, from)) return;
   const CopyFunction function = adapter_copy.load(std::memory_order_acquire);
-  if (function == nullptr) throw Error(HP_NOT_SUPPORTED, device.name() + " has no kernel that copies this layout");
-  function(device, to, from);
+  (function != nullptr ? function : &copy_through_host)(device, to, from);
 }
 
 void set_copy_function(CopyFunction function) { adapter_copy.store(function, std::memory_order_release); }
