@@ -1,6 +1,5 @@
 #include "copy_views.h"
 
-#include <atomic>
 #include <utility>
 
 #include "dimensions.h"
@@ -10,8 +9,6 @@
 
 namespace hp {
 namespace {
-
-std::atomic<CopyFunction> adapter_copy{nullptr};
 
 enum { kTo, kFrom };
 
@@ -80,11 +77,7 @@ bool move_portable(Operator& op, Device& device, const View& to, const View& fro
 
 void copy_views(Device& device, const View& to, const View& from) {
   static Operator& op = Operator::intern("hardpoint::copy");
-  if (copy_portable(op, device, to, from)) return;
-  const CopyFunction function = adapter_copy.load(std::memory_order_acquire);
-  (function != nullptr ? function : &copy_through_host)(device, to, from);
+  if (!copy_portable(op, device, to, from)) copy_through_host(device, to, from);
 }
-
-void set_copy_function(CopyFunction function) { adapter_copy.store(function, std::memory_order_release); }
 
 }  // namespace hp

@@ -12,9 +12,7 @@ bool copy_portable(Operator& op, Device& device, const View& to, const View& fro
 // The same between tensors of one dtype whose elements have this size; the views need not name the dtype.
 bool move_portable(Operator& op, Device& device, const View& to, const View& from, int bytes);
 
-// By whichever way there is: the portable kernel, else the adapter's own.
+// By whichever way there is: the portable kernel, else through the host.
 void copy_views(Device& device, const View& to, const View& from);
-using CopyFunction = void (*)(Device& device, const View& to, const View& from);
-void set_copy_function(CopyFunction function);
 
 }  // namespace hp

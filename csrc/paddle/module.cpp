@@ -7,7 +7,6 @@
 #include <paddle/phi/core/custom_kernel.h>
 #include <pybind11/pybind11.h>
 
-#include "../core/copy_views.h"
 #include "parts.h"
 #include "watch.h"
 
@@ -71,7 +70,6 @@ void finish_late(const std::string& name) {
 
 PYBIND11_MODULE(HARDPOINT_PADDLE_MODULE, m) {
   using namespace hp::paddle_adapter;
-  hp::set_copy_function(&copy_through_host);
   m.def("known_interface", &known_interface);
   m.def("fill_interface", [](uintptr_t address, const std::string& name) {
     fill_interface(reinterpret_cast<void*>(address), runtime_named(name));

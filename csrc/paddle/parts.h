@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "../core/host_copy.h"
 #include "call.h"
 #include "pointwise.h"
 
@@ -135,9 +136,6 @@ bool fill(Device& device, const View& out, const phi::Scalar& value);
 
 // to = from, of the same sizes and any layout and dtype, counted for `service`. False where no kernel does it.
 bool copy(const Service& service, Device& device, const View& to, const View& from);
-
-// The same through the host, for devices without a kernel for it: of one dtype.
-void copy_through_host(Device& device, const View& to, const View& from);
 
 // Zeros everywhere. False where no kernel does it.
 bool zero(Device& device, const View& out);

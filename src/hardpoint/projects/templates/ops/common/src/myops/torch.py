@@ -1,12 +1,10 @@
 """The operator in PyTorch. Importing this module gives torch the namespace ``myops``."""
 
-from importlib.util import find_spec
-
 import torch
 
 from myops import kernels, ops  # noqa: F401
 
-if find_spec("hardpoint.graph") and kernels.on_device.available():
+if kernels.on_device.available():
     from myops import graph  # noqa: F401
 
 
