@@ -1,9 +1,9 @@
-"""Graph mode on the simulated device: launches, peak memory and time against eager mode, and against inductor on the CPU.
+"""Graph mode on the simulated device: launches, peak memory and time against eager mode, and inductor on the CPU.
 
 python benchmarks/graph.py [--only NAME] [--json] [--no-inductor]
 
-All sides run in turn in one process, each with one thread: the times are the processor's. The small cases are bound by
-launches, the others by what their kernels compute.
+All sides run in turn in one process, each with one thread: the times are the processor's. The cases with a goal are bound
+by launches, the others by what their kernels compute; an LSTM's steps are one call of C++ in eager mode, too.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Case:
 CASES = {
     "gpt2, 1 x 8 tokens": Case(partial(gpt2, 32), partial(text, 1, 8), False, True),
     "llama, 1 x 8 tokens": Case(partial(llama, 32), partial(text, 1, 8), False, True),
-    "lstm, 1 x 48 steps": Case(partial(Recurrent, 16), lambda: {"values": torch.randn(1, 48, 16)}, False, True),
+    "lstm, 1 x 48 steps": Case(partial(Recurrent, 16), lambda: {"values": torch.randn(1, 48, 16)}, False, False),
     "gpt2, 4 x 64 tokens": Case(partial(gpt2, 128), partial(text, 4, 64), False, False),
     "resnet18, 2 images": Case(partial(resnet18, 16), partial(images, 2, 64), False, False),
     "gpt2, training": Case(partial(gpt2, 64), partial(text, 2, 32), True, False),

@@ -1,4 +1,4 @@
-"""Whole models in graph mode: inference, training, dynamic lengths; nothing on the CPU, and no more memory than eager."""
+"""Whole models in graph mode: inference, training, dynamic lengths; nothing on the CPU, no more memory than eager."""
 
 from __future__ import annotations
 
