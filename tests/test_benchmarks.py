@@ -50,6 +50,13 @@ def test_profile_of_a_model():
     assert losses == sorted(losses, reverse=True)
 
 
+def test_graph():
+    (case,) = printed("graph.py", "--only", "llama, 1 x 8 tokens", "--no-inductor")["cases"]
+    assert case["speedup"] == pytest.approx(case["eager_ms"] / case["graph_ms"])
+    assert 0 < case["graph_launches"] <= case["eager_launches"]
+    assert 0 < case["graph_peak"] <= case["eager_peak"]
+
+
 @pytest.mark.skipif(find_spec("paddle") is None, reason="Paddle is not installed")
 def test_paddle():
     root = str(package_file("../paddle_custom_device/libhardpoint_paddle.so").resolve().parent)

@@ -26,7 +26,6 @@ class FusedRegion {
   Operator& op;
   const std::vector<Output> outputs;
   const std::vector<bool> whole;
-  // How many kernels it has been specialised to, of how many operators.
   const std::string text;
 
   // Inputs are broadcast. `reusable`: inputs that nobody reads afterwards, and that a result may be written over.

@@ -112,7 +112,11 @@ GraphInstruction instruction_of(const py::dict& given) {
       break;
     case GraphInstruction::kPython:
       made.arguments = parse_all(arguments);
-      made.function = py::object(given["function"]).release().ptr();
+      made.function = std::shared_ptr<PyObject>(py::object(given["function"]).release().ptr(), [](PyObject* function) {
+        if (!Py_IsInitialized()) return;
+        py::gil_scoped_acquire gil;
+        Py_DECREF(function);
+      });
       break;
     case GraphInstruction::kKernel: {
       made.arguments = parse_all(arguments);

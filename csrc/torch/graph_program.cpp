@@ -107,7 +107,7 @@ void call_python(const GraphInstruction& instruction, Registers& registers) {
     for (const GraphValue& argument : instruction.arguments) {
       arguments.append(torch::jit::toPyObject(argument.get(registers)));
     }
-    const py::object result = py::reinterpret_borrow<py::object>(instruction.function)(*arguments);
+    const py::object result = py::reinterpret_borrow<py::object>(instruction.function.get())(*arguments);
     if (instruction.unpack) {
       const auto items = py::cast<py::sequence>(result);
       TORCH_CHECK(items.size() >= instruction.results.size(), instruction.name, " gave ", items.size(),

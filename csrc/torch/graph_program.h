@@ -63,7 +63,7 @@ struct GraphInstruction {
     kMinimum,
     kNegate
   } integer = kAdd;
-  PyObject* function = nullptr;  // of Python; never released, like the program's code
+  std::shared_ptr<PyObject> function;  // of Python; released under the interpreter's lock
   std::unique_ptr<GraphKernel> kernel;
   std::unique_ptr<FusedRegion> fused;
   // The same in terms of plain operators: where there is no such kernel, and while tools watch or rules are in force.

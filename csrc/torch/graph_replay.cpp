@@ -88,7 +88,10 @@ class RunRecorder {
       const at::Tensor* tensor = device_tensor(registers_[reg]);
       if (tensor == nullptr || tensor->numel() == 0) continue;
       if (tensor->device().index() != stream_.device.index) fail("inputs are on several devices");
-      owned_[reg] = tensor->use_count() == 1 && tensor->storage().use_count() == 1;
+      const void* storage = tensor->storage().unsafeGetStorageImpl();
+      owned_[reg] =
+          tensor->use_count() == 1 &&
+          tensor->storage().use_count() == static_cast<size_t>(std::count(given_.begin(), given_.end(), storage));
       char* const begin = address_of(*tensor);
       spans.push_back({begin, begin + span_bytes(*tensor), reg});
     }
@@ -224,17 +227,17 @@ class RunRecorder {
   // Bytes of inputs before each step: a replay may free them as it goes.
   std::vector<size_t> in_use() const {
     const size_t steps = run_->recording_->steps.size();
-    std::vector<size_t> bytes(steps + 1);
+    std::vector<size_t> bytes(steps + 1), end(run_->recording_->memories.size());
     for (const RecordedRun::Given& given : run_->given_) {
       size_t last = steps + 1;
       for (const RecordedRun::Action& action : run_->actions_) {
-        if (action.kind == RecordedRun::Action::kRelease && static_cast<int>(action.index) == given.reg &&
-            owned_[given.reg]) {
-          last = action.step;
-        }
+        const bool released = action.kind == RecordedRun::Action::kRelease && action.index == size_t(given.reg);
+        if (released && owned_[given.reg]) last = action.step;
       }
-      const size_t size = given.distance == 0 ? run_->recording_->memories[given.memory].bytes : 0;
-      for (size_t s = 0; s < last; ++s) bytes[s] += size;
+      end[given.memory] = std::max(end[given.memory], last);
+    }
+    for (size_t m = 0; m < end.size(); ++m) {
+      for (size_t s = 0; s < end[m]; ++s) bytes[s] += run_->recording_->memories[m].bytes;
     }
     return bytes;
   }
