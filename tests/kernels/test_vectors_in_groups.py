@@ -1,0 +1,49 @@
+"""Pointwise kernels with groups of many work-items: whole vectors where elements lie side by side, and the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from groups import Kernel, integers, needs_compiler
+
+pytestmark = [needs_compiler, pytest.mark.parametrize("group_size", [4, 64])]
+
+MAX_OPERANDS, MAX_DIMENSIONS = 6, 8
+
+
+def geometry(sizes: list[int], *strides: list[int]) -> object:
+    """Sizes and strides in bytes, fastest first."""
+
+    def padded(values: list[int]) -> list[int]:
+        return [*values, *[0] * (MAX_DIMENSIONS - len(values))]
+
+    rest = [padded([])] * (MAX_OPERANDS - len(strides))
+    elements = 1
+    for size in sizes:
+        elements *= size
+    return integers(elements, padded(sizes), *map(padded, strides), *rest)
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(torch.float32, "f32"), (torch.bfloat16, "bf16"), (torch.float64, "f64")])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_side_by_side(tmp_path: Path, group_size: int, dtype: torch.dtype, name: str, offset: int) -> None:
+    description = f"compute={name} outputs=1 variant=0 dimensions=1 operands={','.join([f'{name}:contiguous'] * 3)}"
+    kernel = Kernel(tmp_path, "mul", description, group_size)
+    count = 2 * kernel.elements + 3  # two whole groups and a part of one
+    a, b = (torch.randn(count + offset).to(dtype)[offset:] for _ in range(2))
+    out = torch.full((count + 1,), 7.0).to(dtype)  # the last one is nobody's
+    kernel(kernel.groups(count), out, a, b, geometry([count], *[[a.element_size()]] * 3))
+    assert torch.equal(out[:count], a * b)
+    assert out[count] == 7
+    kernel(kernel.groups(count), a, a, b, geometry([count], *[[a.element_size()]] * 3))
+    assert torch.equal(a, out[:count])
+
+
+def test_rows(tmp_path: Path, group_size: int) -> None:
+    description = "compute=f32 outputs=1 variant=0 dimensions=2 operands=f32:contiguous,f32:contiguous,f32:contiguous"
+    kernel = Kernel(tmp_path, "mul", description, group_size)
+    a, row, out = torch.randn(37, 21), torch.randn(21), torch.full((37, 21), float("nan"))
+    kernel(kernel.groups(out.numel()), out, a, row, geometry([21, 37], [4, 84], [4, 84], [4, 0]))
+    assert torch.equal(out, a * row)
