@@ -145,7 +145,7 @@ HP_FN float hp_number_value(hp_u64 bits) {
   const hp_i32 exponent = (hp_i32)(bits >> 52 & 2047u);
   const float size = exponent == 2047 ? (rest ? HP_NAN_f32 : HP_INF_f32)
                      : exponent == 0  ? 0.0f
-                                      : ldexp((float)(rest | 0x10000000000000UL), exponent - 1075);
+                                      : HP_LIB_f32(ldexp)((float)(rest | 0x10000000000000UL), exponent - 1075);
   return bits >> 63 ? -size : size;
 }
 #else
