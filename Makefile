@@ -8,6 +8,8 @@
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 JOBS   ?= 2
+# Files stay whole: some have something to build once for all of their tests.
+PARALLEL := -n $(JOBS) --dist loadfile
 # pip, not uv: it is the installer that takes a locally provided CPU build of torch.
 TORCH  ?= torch==2.13.0
 
@@ -49,10 +51,10 @@ demo: ready
 
 test: ready lint
 	@echo "== tests"
-	@$(PYTHON) -m pytest -q tests
+	@$(PYTHON) -m pytest -q $(PARALLEL) tests
 
 quick: ready
-	@$(PYTHON) -m pytest -q -m "not slow" tests
+	@$(PYTHON) -m pytest -q $(PARALLEL) -m "not slow" tests
 
 bench: ready
 	@$(PYTHON) benchmarks/dispatch.py

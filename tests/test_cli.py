@@ -37,8 +37,8 @@ def test_devices_says_why_a_plugin_was_refused(tmp_path: Path) -> None:
 
 
 def test_devices_of_a_misconfigured_sim() -> None:
-    done = run("devices", HARDPOINT_SIM_DEVICES="many")
-    assert done.returncode == 1
+    done = run("devices", HARDPOINT_SIM_DEVICES="many", OCL_ICD_VENDORS="/nowhere", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 1, "no other device is to be found"
     assert "HARDPOINT_SIM_DEVICES is 'many'" in " ".join(done.stdout.split())
 
 

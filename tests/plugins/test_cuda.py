@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -41,6 +42,8 @@ def test_folders_of_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     folders = [tmp_path / "nvidia" / name / "lib" for name in ("cu13", "cudnn")]
     for folder in folders:
         folder.mkdir(parents=True)
+    (tmp_path / "nvidia" / "__init__.py").touch()  # before one that is installed
+    monkeypatch.delitem(sys.modules, "nvidia", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv(cuda.PATH_VARIABLE, raising=False)
     assert set(map(str, folders)) <= set(cuda.library_folders())
