@@ -2,8 +2,8 @@
 
 python benchmarks/graph.py [--only NAME] [--json] [--no-inductor]
 
-All sides run in turn in one process, each with one thread: the times are the processor's. The cases with a goal are bound
-by launches, the others by what their kernels compute; an LSTM's steps are one call of C++ in eager mode, too.
+All sides run in turn in one process, each with one thread: the times are the processor's. The cases with a goal are
+bound by launches, the others by what their kernels compute; an LSTM's steps are one call of C++ in eager mode, too.
 """
 
 from __future__ import annotations
