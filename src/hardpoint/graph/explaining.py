@@ -64,7 +64,8 @@ class Graph:
             total = sum(size for size, *_ in temporaries)
             yield (
                 f"  recorded: {len(self.plan['launches'])} launches; {len(temporaries)} temporaries of {_bytes(total)} "
-                f"in {_bytes(self.plan['arena_bytes'])} (at most {_bytes(self.plan['most_alive'])} alive at a time); "
+                f"in {_bytes(self.plan['arena_bytes'])} (at most {_bytes(self.plan['most_alive'])} alive at a time), "
+                f"{len(self.plan['separate'])} more of {_bytes(sum(self.plan['separate']))} one by one; "
                 f"outputs: {_bytes(sum(self.plan['kept']))}"
             )
         for name, why in self.left_out:
