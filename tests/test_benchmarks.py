@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,3 +78,13 @@ def test_observers():
     assert rows["dump, level 1"]["operator_ratio"] > 2
     assert rows["compare"]["step_ratio"] > rows["NaN and Inf"]["step_ratio"] > 1
     assert rows["compare"]["step_ratio"] > rows["dump, level 1"]["step_ratio"]
+
+
+def test_opencl():
+    if not list(Path("/etc/OpenCL/vendors").glob("*.icd")):
+        pytest.skip("OpenCL is not installed: apt-get install pocl-opencl-icd ocl-icd-libopencl1")
+    result = printed("opencl.py", "--only", "^add, 1,000$")
+    (case,) = result["cases"]
+    assert case["name"] == "add, 1,000"
+    assert case["ratio"] == pytest.approx(case["device_us"] / case["native_us"])
+    assert case["cpu_operators"] == []

@@ -44,6 +44,25 @@ def test_message_for_a_name_that_no_device_has(run_python: RunPython) -> None:
 
 @needs_opencl
 @pytest.mark.slow
+def test_conformance(run_python: RunPython) -> None:
+    """The contract and the runtime, as `hardpoint check` sees them."""
+    done = run_python(
+        """
+        import sys
+        from hardpoint.cli import main
+
+        sys.argv = ["hardpoint", "check", "abi", "runtime", "--json", "report.json"]
+        main()
+        """,
+        HARDPOINT_DEVICE="ocl",
+        timeout=250,
+    )
+    assert "100.0%" in done.stdout
+    assert "failed" not in done.stdout
+
+
+@needs_opencl
+@pytest.mark.slow
 def test_operators(run_python: RunPython) -> None:
     """One of each family of kernels, and which tier it ran in."""
     run_python(
