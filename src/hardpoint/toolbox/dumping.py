@@ -12,7 +12,11 @@ LEVELS = (0, 1, 2, 3)
 
 
 class Dump(watching.Tool):
-    """Writes each call: to the terminal, or as JSON lines to a file. Ends with :meth:`stop` or a ``with`` block."""
+    """Write calls from the next operator on: to the terminal, or as JSON lines to ``file``.
+
+    ``level``: 1 for operators and tiers, 2 with arguments and results, 3 with values. ``ops``: only these operators, as
+    in rules for fallback.
+    """
 
     def __init__(self, level: int = 1, ops: str = "", file: str | Path | None = None) -> None:
         if level not in LEVELS:
@@ -67,13 +71,7 @@ def _text(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def dump(level: int = 1, *, ops: str = "", file: str | Path | None = None) -> Dump:
-    """Write calls from the next operator on: to the terminal, or as JSON lines to ``file``.
-
-    ``level``: 1 for operators and tiers, 2 with arguments and results, 3 with values. ``ops``: only these operators, as
-    in rules for fallback.
-    """
-    return Dump(level, ops, file)
+dump = Dump
 
 
 def _from_environment(level: str, given: dict[str, str]) -> Dump:

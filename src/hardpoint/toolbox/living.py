@@ -52,7 +52,11 @@ def _blocks() -> dict[Where, tuple[int, int]]:
 
 
 class Alive(watching.Tool):
-    """Notes where storages are made until :meth:`stop` or the end of a ``with`` block; ``groups`` has what stayed."""
+    """Find the device memory that is made from the next operator on, and still in use at the end.
+
+    ``summary()`` of what it gives shows the first ``limit`` places; ``groups`` has all, and ``now()`` those of the
+    moment. With ``file``, they are written to it as JSON lines at the end.
+    """
 
     def __init__(self, *, limit: int = LIMIT, file: str | Path | None = None) -> None:
         super().__init__()
@@ -142,13 +146,7 @@ def text(group: dict[str, Any]) -> str:
     return f"{amount}: {group['operator']} ({where}): {', '.join(shown)}"
 
 
-def alive(*, limit: int = LIMIT, file: str | Path | None = None) -> Alive:
-    """Find the device memory that is made from the next operator on, and still in use at the end.
-
-    ``summary()`` of what it gives shows the first ``limit`` places; ``groups`` has all, and ``now()`` those of the
-    moment. With ``file``, they are written to it as JSON lines at the end.
-    """
-    return Alive(limit=limit, file=file)
+alive = Alive
 
 
 def _from_environment(first: str, given: dict[str, str]) -> Alive:

@@ -20,7 +20,12 @@ class NotFinite(ArithmeticError):
 
 
 class Nonfinite(watching.Tool):
-    """Looks at the results of every call until :meth:`stop` or the end of a ``with`` block."""
+    """Find the operator that makes NaN or Inf of inputs that have none, from the next operator on.
+
+    ``mode``: ``report`` tells the first one and goes off, ``all`` tells every one, ``stop`` raises :class:`NotFinite`
+    at the first. ``ops``: only these, as in rules for fallback. ``inf=False``: NaN only. Reports go to the terminal, or
+    as JSON lines to ``file``; the calls are saved in the folder ``save``, for ``hardpoint replay``.
+    """
 
     def __init__(
         self,
@@ -143,21 +148,7 @@ def text(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def watch_nan(
-    mode: str = "report",
-    *,
-    ops: str = "",
-    inf: bool = True,
-    file: str | Path | None = None,
-    save: str | Path | None = None,
-) -> Nonfinite:
-    """Find the operator that makes NaN or Inf of inputs that have none, from the next operator on.
-
-    ``mode``: ``report`` tells the first one and goes off, ``all`` tells every one, ``stop`` raises :class:`NotFinite`
-    at the first. ``ops``: only these, as in rules for fallback. ``inf=False``: NaN only. Reports go to the terminal, or
-    as JSON lines to ``file``; the calls are saved in the folder ``save``, for ``hardpoint replay``.
-    """
-    return Nonfinite(mode, ops=ops, inf=inf, file=file, save=save)
+watch_nan = Nonfinite
 
 
 def _from_environment(mode: str, given: dict[str, str]) -> Nonfinite:

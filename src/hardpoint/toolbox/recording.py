@@ -17,7 +17,11 @@ MAX_BYTES = 1 << 30
 
 
 class Record(watching.Tool):
-    """Saves calls until :meth:`stop`, the end of a ``with`` block, or the limit. Parts of a call are not saved."""
+    """Save calls with their inputs in a folder, from the next operator on, for ``hardpoint replay``.
+
+    ``ops``: only these, as in rules for fallback. ``calls``: ``all``, or ``failing`` for those that raise. No more than
+    ``limit`` files are written, of ``max_bytes`` bytes of inputs. Parts of a call are not saved.
+    """
 
     def __init__(
         self,
@@ -96,20 +100,7 @@ class Record(watching.Tool):
         )
 
 
-def record(
-    folder: str | Path,
-    *,
-    ops: str = "",
-    calls: str = "all",
-    limit: int = LIMIT,
-    max_bytes: int = MAX_BYTES,
-) -> Record:
-    """Save calls with their inputs in a folder, from the next operator on, for ``hardpoint replay``.
-
-    ``ops``: only these, as in rules for fallback. ``calls``: ``all``, or ``failing`` for those that raise. No more than
-    ``limit`` files are written, of ``max_bytes`` bytes of inputs.
-    """
-    return Record(folder, ops=ops, calls=calls, limit=limit, max_bytes=max_bytes)
+record = Record
 
 
 def _from_environment(folder: str, given: dict[str, str]) -> Record:
