@@ -1,4 +1,4 @@
-// Where the Python program is.
+// Where the Python program is. For one file of each adapter: what it includes takes long to compile.
 #pragma once
 
 #include <pybind11/pybind11.h>

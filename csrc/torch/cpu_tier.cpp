@@ -14,10 +14,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "../python/line.h"
 #include "adapter.h"
 #include "generator.h"
 #include "python_warning.h"
+#include "watch.h"
 
 namespace hp::torch_adapter {
 namespace {

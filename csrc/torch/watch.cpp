@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "../core/watched.h"
+#include "../python/line.h"
 
 namespace py = pybind11;
 
@@ -70,6 +71,8 @@ class Record {
 };
 
 }  // namespace
+
+std::string python_line() { return hp::python_line(); }
 
 bool to_watch(const Operator& op) { return enters_tool(op) && Py_IsInitialized(); }
 

@@ -8,6 +8,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <string>
+
 #include "adapter.h"
 
 namespace hp::torch_adapter {
@@ -15,5 +17,8 @@ namespace hp::torch_adapter {
 // Of a watched operator: whether this call is to go to `watch`.
 bool to_watch(const Operator& op);
 void watch(const c10::OperatorHandle& handle, torch::jit::Stack* stack);
+
+// Where the Python program is, for the end of an error message.
+std::string python_line();
 
 }  // namespace hp::torch_adapter
