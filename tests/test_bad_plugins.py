@@ -273,7 +273,7 @@ def test_two_plugins_and_no_choice(tmp_path: Path) -> None:
 def test_no_plugin_of_that_name(outcomes: dict[str, Any], tmp_path: Path) -> None:
     paths = [outcomes["right"]["path"], outcomes["wrong major"]["path"]]
     message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=":".join(paths), HARDPOINT_DEVICE="other")
-    assert "no plug-in gives a device named 'other'; found: nv, sim, test" in message
+    assert "no plug-in gives a device named 'other'; found: nv, ocl, sim, test" in message
     assert f"refused: {outcomes['wrong major']['error']}" in message
 
 

@@ -91,7 +91,7 @@ def test_unknown_device_with_import_hardpoint(run_python):
     )
     assert done.returncode != 0
     assert "PluginError" in done.stderr
-    assert "no plug-in gives a device named 'nonsense'; found: nv, sim" in done.stderr
+    assert "no plug-in gives a device named 'nonsense'; found: nv, ocl, sim" in done.stderr
 
 
 def test_mounting_again_does_nothing(run_python):
