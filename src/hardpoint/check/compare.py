@@ -57,7 +57,7 @@ def values_of(tensor: torch.Tensor) -> closeness.Values:
     host = plain(tensor)
     # numpy lacks bfloat16, and compares float16 in itself.
     single = host.float() if host.dtype in (torch.bfloat16, torch.float16) else host
-    return closeness.Values(single.numpy(), str(tensor.dtype).removeprefix("torch."))
+    return closeness.Values(single.numpy(force=True), str(tensor.dtype).removeprefix("torch."))
 
 
 def _message(actual: torch.Tensor, expected: torch.Tensor, tolerance: tuple[float, float] | None) -> str:
