@@ -1,4 +1,4 @@
-"""What every test may use: a program of its own in a fresh Python process."""
+"""What every test may use: its own seed, and a program of its own in a fresh Python process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,39 @@ import os
 import subprocess
 import sys
 import textwrap
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+
+def _first_seed() -> str:
+    """Each commit sees numbers that no other has seen, and a failure of its own can be repeated."""
+    if given := os.environ.get("HARDPOINT_TEST_SEED"):
+        return given
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout.strip() or "0"
+
+
+FIRST_SEED = _first_seed()
+
+
+def pytest_report_header() -> str:
+    return f"random inputs: HARDPOINT_TEST_SEED={FIRST_SEED}"
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """Another one for each test and each commit."""
+    return zlib.crc32(f"{FIRST_SEED} {request.node.nodeid}".encode())
+
+
+@pytest.fixture
+def rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
 
 
 def pytest_collection_finish() -> None:

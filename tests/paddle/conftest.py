@@ -7,7 +7,6 @@ from importlib.util import find_spec
 
 os.environ.setdefault("HARDPOINT_DEVICE", "sim")
 
-import numpy as np
 import pytest
 
 from hardpoint._runtime import package_file
@@ -37,7 +36,3 @@ else:
         """Counters that start at zero."""
         hardpoint.reset_counters()
         return hardpoint.counters
-
-    @pytest.fixture
-    def rng() -> np.random.Generator:
-        return np.random.default_rng()

@@ -52,8 +52,7 @@ def train(name: str, device: str, static: bool, seed: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("static", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["dynamic", "static"])
 @pytest.mark.parametrize("name", NETS)
-def test_training_is_the_cpus(name, static):
-    seed = int(np.random.default_rng().integers(1 << 30))
+def test_training_is_the_cpus(seed, name, static):
     expected, found = train(name, "cpu", False, seed), train(name, "sim", static, seed)
     assert len(expected) == len(found)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
@@ -63,9 +62,8 @@ def test_training_is_the_cpus(name, static):
         np.testing.assert_allclose(f, e, rtol=1e-4, atol=1e-5 * largest)
 
 
-def test_mixed_precision(counted):
+def test_mixed_precision(seed, counted):
     """Convolutions and products run in 16-bit floats, whichever tier has them; losses are near the CPU's."""
-    seed = int(np.random.default_rng().integers(1 << 30))
     make, shape = NETS["convolutions"]
     losses = {}
     for device in ("cpu", "sim"):
@@ -87,10 +85,9 @@ def test_mixed_precision(counted):
 
 
 @pytest.mark.slow
-def test_inference(tmp_path, counted):
+def test_inference(rng, tmp_path, counted):
     from paddle import inference
 
-    rng = np.random.default_rng()
     x = rng.standard_normal((2, 1, 28, 28)).astype("float32")
     net = paddle.vision.models.LeNet()
     net.eval()

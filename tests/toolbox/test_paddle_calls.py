@@ -142,8 +142,8 @@ def test_layers_are_named(tmp_path: Path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int64", "bool", "complex64"])
-def test_dtypes(dtype):
-    values = np.random.default_rng().integers(0, 2, [4, 5])
+def test_dtypes(rng, dtype):
+    values = rng.integers(0, 2, [4, 5])
     x = paddle.to_tensor(values).astype(dtype)
     with hardpoint.compare("stop") as compared:
         paddle.transpose(x, [1, 0])
