@@ -7,33 +7,37 @@ from typing import Any
 
 import torch
 
+from hardpoint.ops.torch_overloads import HIDDEN_VIEWS, UPDATES
+
 aten = torch.ops.aten
 
 
 def update_in_place(module: torch.fx.GraphModule) -> None:
     """Batch norms write their running statistics themselves, as in eager mode, instead of copies."""
+    known = {getattr(aten, name).default: update for name, update in UPDATES.items()}
     for node in list(module.graph.nodes):
-        if node.op == "call_function" and node.target is aten._native_batch_norm_legit_functional.default:
-            _update_statistics(module.graph, node)
+        if node.op == "call_function" and node.target in known:
+            _update_buffers(module.graph, node, *known[node.target])
 
 
-def _update_statistics(graph: torch.fx.Graph, node: Any) -> None:
+def _update_buffers(graph: torch.fx.Graph, node: Any, name: str, positions: tuple[int, ...], free: int) -> None:
     items = {user.args[1]: user for user in node.users if user.target is operator.getitem}
     copies = []
-    for position, buffer in zip((3, 4), node.args[3:5], strict=True):
+    for position in positions:
+        buffer = node.args[position]
         copy = _copy_of(items.get(position), buffer)
         if copy is None or any(user not in (node, copy) for user in buffer.users):
             return
         copies.append(copy)
-    if not node.args[5]:  # then gradients need the statistics as they were
+    if not node.args[free]:  # then gradients need the buffers as they were
         return
     with graph.inserting_before(node):
-        made = graph.call_function(aten.native_batch_norm.default, node.args)
-        made.meta["val"] = tuple(node.meta["val"][:3])
+        made = graph.call_function(getattr(aten, name).default, node.args)
+        made.meta["val"] = tuple(v for k, v in enumerate(node.meta["val"]) if k not in positions)
     for copy in copies:
         graph.erase_node(copy)
     for position, item in items.items():
-        if position < 3:
+        if position not in positions:
             item.update_arg(0, made)
         else:
             # Saved for a gradient that does not read them.
@@ -56,11 +60,9 @@ def is_view(node: Any) -> bool:
     """Whether an operator's result may share memory with what it reads."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return True
-    return any(r.alias_info is not None for r in node.target._schema.returns) or node.target in (
-        aten._unsafe_view.default,
-        aten.reshape.default,
-        aten.contiguous.default,
-    )
+    schema = node.target._schema
+    hidden = schema.name.removeprefix("aten::") in HIDDEN_VIEWS
+    return hidden or any(r.alias_info is not None for r in schema.returns)
 
 
 def readers(buffer: Any) -> set[Any]:

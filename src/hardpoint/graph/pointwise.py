@@ -11,6 +11,7 @@ import torch
 
 from hardpoint import ops
 from hardpoint.kernels.fused import CONVERT, expression
+from hardpoint.ops.torch_overloads import CONVERSIONS, IN_GRAPHS
 from hardpoint.torch.decompositions import functional_overload
 
 aten = torch.ops.aten
@@ -160,8 +161,8 @@ def _attribute(entry: str | int, given: dict[str, Any], dtype: torch.dtype) -> A
 # ---- Operators that are made of others
 
 
-def _same(op: str, *names: str, attributes: tuple[Any, ...] = ()) -> Callable[[Any], tuple[Part, ...]]:
-    """An overload under another name, its arguments in this order."""
+def _same(op: str, names: tuple[str, ...], attributes: tuple[str, ...]) -> Callable[[Any], tuple[Part, ...]]:
+    """An operator under another name, its arguments in this order."""
 
     def make(node: Any) -> tuple[Part, ...]:
         given = _arguments(node)
@@ -169,7 +170,7 @@ def _same(op: str, *names: str, attributes: tuple[Any, ...] = ()) -> Callable[[A
         result = node.meta["val"].dtype
         if not all(map(_is_operand, inputs)):
             raise NotPointwise
-        values = tuple(given[a] if isinstance(a, str) else a for a in attributes)
+        values = tuple(given[name] for name in attributes)
         return (Part(op, 0, _computed_in(result, inputs), result, inputs, values),)
 
     return make
@@ -193,17 +194,14 @@ def _dropout_backward(node: Any) -> tuple[Part, ...]:
     return kept, Part("mul", 0, dtype, dtype, (given["grad_output"], kept))
 
 
+def _overload(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(aten, packet), overload or "default")
+
+
 COMPOSED: dict[Any, Callable[[Any], tuple[Part, ...]]] = {
-    aten.add.Scalar: _same("add", "self", "other", attributes=("alpha",)),
-    aten.sub.Scalar: _same("sub", "self", "other", attributes=("alpha",)),
-    aten.rsub.Scalar: _same("sub", "other", "self", attributes=("alpha",)),
-    aten.rsub.Tensor: _same("sub", "other", "self", attributes=("alpha",)),
-    aten.mul.Scalar: _same("mul", "self", "other"),
-    aten.div.Scalar: _same("div", "self", "other"),
-    aten.masked_fill.Scalar: _same("where", "mask", "value", "self"),
-    aten.masked_fill.Tensor: _same("where", "mask", "value", "self"),
-    aten._to_copy.default: _converted,
-    aten.clone.default: _converted,
+    **{_overload(name): _same(*mapping) for name, mapping in IN_GRAPHS.items()},
+    **{_overload(name): _converted for name in CONVERSIONS},
     torch.ops.prims.convert_element_type.default: lambda node: (
         Part(CONVERT, 0, node.meta["val"].dtype, node.meta["val"].dtype, (node.args[0],)),
     ),

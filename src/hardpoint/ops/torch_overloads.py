@@ -64,3 +64,30 @@ NOT_DECOMPOSED = {
     "_to_copy": "the adapter's own",
     "_scaled_dot_product_flash_attention_for_cpu": "not for devices",
 }
+
+#: What these find in the memory that they write is no input.
+OVERWRITES = frozenset({"copy_", "fill_", "zero_", "_foreach_copy_", "_foreach_zero_"})
+
+#: Pointwise overloads that torch brings to others before a device sees them, but not in graphs -> the standard
+#: operator, the arguments that are its inputs, and those that are its attributes.
+IN_GRAPHS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "add.Scalar": ("add", ("self", "other"), ("alpha",)),
+    "sub.Scalar": ("sub", ("self", "other"), ("alpha",)),
+    "rsub.Scalar": ("sub", ("other", "self"), ("alpha",)),
+    "rsub.Tensor": ("sub", ("other", "self"), ("alpha",)),
+    "mul.Scalar": ("mul", ("self", "other"), ()),
+    "div.Scalar": ("div", ("self", "other"), ()),
+    "masked_fill.Scalar": ("where", ("mask", "value", "self"), ()),
+    "masked_fill.Tensor": ("where", ("mask", "value", "self"), ()),
+}
+
+#: The same elements in another dtype or other memory.
+CONVERSIONS = ("_to_copy", "clone")
+
+#: Results that may share memory with an argument although the schema does not say so.
+HIDDEN_VIEWS = ("_unsafe_view", "reshape", "contiguous")
+
+#: Forms that graphs have of operators which write buffers -> the operator, the positions of the buffers among its
+#: arguments, which are those of their new values among the form's results, and that of the argument that says whether
+#: gradients do without the old values.
+UPDATES = {"_native_batch_norm_legit_functional": ("native_batch_norm", (3, 4), 5)}

@@ -40,8 +40,7 @@ class Dump(watching.Tool):
         self._write(call, state, message.splitlines()[0] if message else "raised")
 
     def _write(self, call: watching.Call, arguments: dict[str, Any] | None, error: str | None) -> None:
-        record: dict[str, Any] = {"call": call.number, "operator": call.name, "tier": call.tier, "depth": call.depth}
-        record["place"] = str(call.place)
+        record = {**call.head(), "depth": call.depth}
         if call.tier in ("vendor", "portable"):
             record["kernel"] = call.kernel()
         if arguments is not None:

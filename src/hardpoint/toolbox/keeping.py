@@ -8,10 +8,8 @@ from typing import Any
 
 import torch
 
+from hardpoint.ops.torch_overloads import OVERWRITES
 from hardpoint.toolbox import describing, snapshots
-
-#: What these find in the memory that they write is no input.
-OVERWRITES = frozenset({"copy_", "fill_", "zero_", "_foreach_copy_", "_foreach_zero_"})
 
 
 class TorchKept:

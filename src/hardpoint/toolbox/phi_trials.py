@@ -42,12 +42,7 @@ class PhiTrial:
 
     def finish(self, tolerances: Mapping[str, closeness.Tolerance], wide: bool) -> dict[str, Any]:
         """Run the reference, and compare everything. Call it once, after the call."""
-        report: dict[str, Any] = {
-            "call": self.call.number,
-            "operator": self.call.name,
-            "tier": self.call.tier,
-            "place": str(self.call.place),
-        }
+        report = self.call.head()
         if not self.reason:
             try:
                 expected = self._reference.run(False)

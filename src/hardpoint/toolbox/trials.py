@@ -57,12 +57,7 @@ class Trial:
 
     def finish(self, tolerances: Mapping[str, tuple[float, float]], wide: bool) -> dict[str, Any]:
         """Run the reference, and compare everything. Call it once, after the call."""
-        report: dict[str, Any] = {
-            "call": self.call.number,
-            "operator": self.call.name,
-            "tier": self.call.tier,
-            "place": str(self.call.place),
-        }
+        report = self.call.head()
         if not self.reason:
             try:
                 report["tensors"] = self._compare(tolerances, wide)

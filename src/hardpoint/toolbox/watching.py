@@ -74,6 +74,10 @@ class Call(ABC):
         self.place = place
         self.states: list[tuple[Tool, Any]] = []
 
+    def head(self) -> dict[str, Any]:
+        """What a report of it begins with."""
+        return {"call": self.number, "operator": self.name, "tier": self.tier, "place": str(self.place)}
+
     @abstractmethod
     def describe(self, values: bool) -> dict[str, Any]:
         """Arguments by their names, for JSON; tensors with their elements where ``values``."""
