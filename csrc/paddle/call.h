@@ -174,6 +174,10 @@ struct RegistrationReport {
   int registered = 0, mapped = 0, skipped = 0;
 };
 RegistrationReport register_kernels(Runtime& runtime);
+// The kernel of that name for a dtype; null if there is none.
+const PhiKernel* find_kernel(const std::string& name, phi::DataType dtype);
+// Serves a call that is described by a context, as one of a graph.
+void run_boxed(const PhiKernel& kernel, phi::KernelContext& context);
 
 // Runs the CPU's kernel on copies of the inputs, and brings the outputs back.
 void cpu_tier(Call& call);

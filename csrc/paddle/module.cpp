@@ -8,6 +8,7 @@
 #include <pybind11/pybind11.h>
 
 #include "parts.h"
+#include "replay.h"
 #include "watch.h"
 
 namespace py = pybind11;
@@ -77,5 +78,6 @@ PYBIND11_MODULE(HARDPOINT_PADDLE_MODULE, m) {
   m.def("add_device", &add_device);
   m.def("register_kernels", &kernels_for);
   m.def("finish_late", &finish_late);
-  add_to_python(m);
+  add_watch(m);
+  add_replay(m);
 }

@@ -1,5 +1,4 @@
-// Calls that a tool sees, with their arguments and results, whichever tier serves them; and calls made again from what
-// a tool has saved.
+// Calls that a tool sees, with their arguments and results, whichever tier serves them.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -13,12 +12,7 @@ bool to_watch(const Operator& op);
 // Tells the tool, serves the call by `serve`, and tells the tool what came out.
 void watch(Call& call, void (*serve)(Call&));
 
-// The kernel of that name for a dtype; null if there is none.
-const PhiKernel* find_kernel(const std::string& name, phi::DataType dtype);
-// Serves a call that is described by a context, as one of a graph.
-void run_boxed(const PhiKernel& kernel, phi::KernelContext& context);
-
 // What Python sees of it.
-void add_to_python(pybind11::module_& module);
+void add_watch(pybind11::module_& module);
 
 }  // namespace hp::paddle_adapter
