@@ -221,6 +221,7 @@ void Plugin::adopt_table(const HpPlugin* given) {
   peer = full_size(table.peer);
   interprocess = full_size(table.interprocess);
   compiler = full_size(table.compiler);
+  collectives = full_size(table.collectives);
   if (table.streams != nullptr) {
     require(origin, "HpStreams",
             {{"create", streams.create}, {"destroy", streams.destroy}, {"synchronize", streams.synchronize}});
@@ -253,6 +254,14 @@ void Plugin::adopt_table(const HpPlugin* given) {
              {"find", compiler.find},
              {"launch", compiler.launch}});
   }
+  if (table.collectives != nullptr) {
+    require(origin, "HpCollectives",
+            {{"group_id", collectives.group_id}, {"create", collectives.create}, {"destroy", collectives.destroy}});
+    if ((collectives.group_start == nullptr) != (collectives.group_end == nullptr)) {
+      throw Error(HP_INVALID_ARGUMENT,
+                  origin + ": HpCollectives has one of group_start and group_end: set both or none");
+    }
+  }
   if (table.kernels == nullptr) table.num_kernels = 0;
 
   check(table.device_count(&device_count), origin + ": device_count");
@@ -281,6 +290,7 @@ std::vector<std::string> Plugin::extensions() const {
   add("peer", peer.copy != nullptr);
   add("interprocess", interprocess.export_memory != nullptr);
   add("compiler", compiler.compile != nullptr);
+  add("collectives", collectives.create != nullptr);
   return present;
 }
 

@@ -28,6 +28,7 @@ class Plugin {
   HpPeer peer{};
   HpInterprocess interprocess{};
   HpCompiler compiler{};
+  HpCollectives collectives{};
 
   std::string name;
   std::string origin;

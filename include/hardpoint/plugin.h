@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 #define HP_ABI_MAJOR 1 /* another major is refused */
-#define HP_ABI_MINOR 0 /* an older or newer minor is accepted */
+#define HP_ABI_MINOR 1 /* an older or newer minor is accepted */
 
 /* Every pointer that `allocate` returns must be a multiple of this. */
 #define HP_ALIGNMENT 64
@@ -56,6 +56,7 @@ typedef struct HpStream_* HpStream;
 typedef struct HpEvent_* HpEvent;
 typedef struct HpProgram_* HpProgram;
 typedef struct HpFunction_* HpFunction;
+typedef struct HpCommunicator_* HpCommunicator;
 
 /* What Hardpoint offers to a plug-in. Lives until the process ends: keep the pointer. */
 typedef struct HpHost {
@@ -155,6 +156,67 @@ typedef struct HpInterprocess {
   HpStatus (*close_memory)(int device, void* ptr);
 } HpInterprocess;
 
+/* Collectives between processes, one device each (optional; without the table, or without one of its functions: through
+ * the host). Every process of a group makes the same calls on its communicator in the same order; send and receive come
+ * in pairs. Work is queued on `stream` and the call may return before it is done. HP_NOT_SUPPORTED, returned before
+ * anything was queued, makes Hardpoint take another way: it must follow from arguments that are the same in every
+ * process. What is queued but not joined by the others in time fails: the stream's synchronize returns HP_TIMEOUT, with
+ * a message that names the call and the rank that is missing. Sizes may be 0. */
+#define HP_GROUP_ID_BYTES 128
+
+typedef enum HpElement {
+  HP_UINT8 = 0,
+  HP_INT8 = 1,
+  HP_INT16 = 2,
+  HP_INT32 = 3,
+  HP_INT64 = 4,
+  HP_FLOAT16 = 5,
+  HP_BFLOAT16 = 6,
+  HP_FLOAT32 = 7,
+  HP_FLOAT64 = 8
+} HpElement;
+
+typedef enum HpReduction { HP_SUM = 0, HP_PRODUCT = 1, HP_MIN = 2, HP_MAX = 3, HP_MEAN = 4 } HpReduction;
+
+typedef struct HpCollectives {
+  size_t struct_size;
+  /* Called in one process of a group; Hardpoint carries the id to the others. */
+  HpStatus (*group_id)(unsigned char id[HP_GROUP_ID_BYTES]);
+  /* Whether a process can join the group: HP_NOT_SUPPORTED where the others are out of reach. Called before `create`,
+   * which follows only when every process can. (optional; without it: every process can) */
+  HpStatus (*can_join)(int device, const unsigned char id[HP_GROUP_ID_BYTES]);
+  /* Waits for the other processes. `timeout_ms` limits this wait and that of every later call; 0 waits for ever. */
+  HpStatus (*create)(int device, const unsigned char id[HP_GROUP_ID_BYTES], int rank, int size, uint32_t timeout_ms,
+                     HpCommunicator* communicator);
+  /* Called when nothing is queued on it any more. */
+  HpStatus (*destroy)(HpCommunicator communicator);
+  /* Ends what is queued, here and in the other processes, with a failure; from any thread. (optional) */
+  HpStatus (*abort)(HpCommunicator communicator);
+
+  /* Each is optional. `count` is in elements, `bytes` in bytes. `dst` may be `src`; in all_gather `src` may be the
+   * process's own part of `dst`, in reduce_scatter the other way round. Other overlaps do not occur. */
+  HpStatus (*all_reduce)(HpCommunicator communicator, void* dst, const void* src, size_t count, HpElement element,
+                         HpReduction reduction, HpStream stream);
+  HpStatus (*broadcast)(HpCommunicator communicator, void* data, size_t bytes, int root, HpStream stream);
+  /* `dst` is written in the process `root` only, and may be NULL elsewhere. */
+  HpStatus (*reduce)(HpCommunicator communicator, void* dst, const void* src, size_t count, HpElement element,
+                     HpReduction reduction, int root, HpStream stream);
+  /* `bytes` and `count`: of one process's part; the whole has the parts in the order of ranks. */
+  HpStatus (*all_gather)(HpCommunicator communicator, void* dst, const void* src, size_t bytes, HpStream stream);
+  HpStatus (*reduce_scatter)(HpCommunicator communicator, void* dst, const void* src, size_t count, HpElement element,
+                             HpReduction reduction, HpStream stream);
+  /* Part i of `src` goes to process i; part i of `dst` comes from it. */
+  HpStatus (*all_to_all)(HpCommunicator communicator, void* dst, const void* src, size_t bytes, HpStream stream);
+  /* Those of one pair of processes and one direction are matched in order. Sends may be queued on one stream and
+   * receives on another, and on others than the collectives: none waits for a call of another kind. */
+  HpStatus (*send)(HpCommunicator communicator, const void* src, size_t bytes, int peer, HpStream stream);
+  HpStatus (*receive)(HpCommunicator communicator, void* dst, size_t bytes, int peer, HpStream stream);
+  /* Between the two, calls of this thread on one stream are collected; they are queued by group_end and run at the same
+   * time. (optional, both or none) */
+  HpStatus (*group_start)(HpCommunicator communicator);
+  HpStatus (*group_end)(HpCommunicator communicator);
+} HpCollectives;
+
 /* One kernel argument: a device pointer, or `bytes` bytes by value. */
 typedef struct HpLaunchArg {
   const void* value;   /* address of the pointer, or of the value */
@@ -228,6 +290,7 @@ typedef struct HpPlugin {
   const HpCompiler* compiler;
   const HpKernel* kernels; /* num_kernels of them, besides the exported ones */
   size_t num_kernels;
+  const HpCollectives* collectives; /* since 1.1 */
 } HpPlugin;
 
 /* The first three fields of HpPlugin: `static const HpPlugin plugin = {HP_PLUGIN_HEADER, .name = "mychip", ...};` */

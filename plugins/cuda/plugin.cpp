@@ -67,6 +67,7 @@ const HpPlugin plugin = {
     .compiler = &compiler,
     .kernels = kernels,
     .num_kernels = std::size(kernels),
+    .collectives = nullptr,
 };
 
 }  // namespace

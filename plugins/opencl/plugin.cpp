@@ -40,7 +40,7 @@ HpPlugin plugin = {
     .free = release,     .copy_to_device = copy,  .copy_to_host = copy,  .copy_on_device = copy,
     .streams = &streams, .events = &events,       .info = &info,         .pinned = nullptr,
     .peer = nullptr,     .interprocess = nullptr, .compiler = &compiler, .kernels = nullptr,
-    .num_kernels = 0,
+    .num_kernels = 0,    .collectives = nullptr,
 };
 
 }  // namespace

@@ -100,6 +100,7 @@ const HpPlugin plugin = {
     .compiler = &compiler,
     .kernels = kernels,
     .num_kernels = std::size(kernels),
+    .collectives = nullptr,
 };
 
 HpStatus open() {

@@ -151,6 +151,7 @@ _PluginTable = _table(
         ("compiler", c_void_p),
         ("kernels", c_void_p),
         ("num_kernels", c_size_t),
+        ("collectives", c_void_p),
     ),
 )
 

@@ -24,6 +24,11 @@ EXTENSIONS: dict[str, tuple[str, ...]] = {
     "peer": ("copy",),
     "interprocess": ("export_memory", "open_memory", "close_memory"),
     "compiler": ("dialect", "sizes", "fingerprint", "compile", "release_binary", "load", "unload", "find", "launch"),
+    "collectives": (
+        *("group_id", "can_join", "create", "destroy", "abort"),
+        *("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all"),
+        *("send", "receive", "group_start", "group_end"),
+    ),
 }
 
 #: What is used where an extension, or one of its optional slots, is absent.
@@ -37,6 +42,7 @@ INSTEAD: dict[str, str] = {
     "peer": "copies go through the host",
     "interprocess": "tensors are sent between processes by copy",
     "compiler": "vendor kernels, then the CPU",
+    "collectives": "through the host",
 }
 
 
