@@ -77,9 +77,9 @@ struct WarningList final : c10::WarningHandler {
   std::vector<c10::Warning> all;
 };
 
-class Call {
+class HostCall {
  public:
-  Call(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack)
+  HostCall(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack)
       : handle_(handle), op_(op), schema_(handle.schema()), stack_(stack) {}
 
   void run() {
@@ -373,7 +373,7 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   OperatorScope scope(op);
   const CpuCost cost(op);
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, true, stack});
-  Call(handle, op, stack).run();
+  HostCall(handle, op, stack).run();
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, false, stack});
 }
 

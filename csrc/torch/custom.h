@@ -74,6 +74,26 @@ class ContiguousOutput {
   const Tensor used_;
 };
 
+// Sizes are settled; `launch` gets contiguous views.
+template <class Launch>
+bool with_contiguous(const Tensor& to, const Tensor& from, Launch launch) {
+  if (to.numel() == 0) return true;
+  const ContiguousOutput target(to);
+  const Tensor source = from.contiguous();
+  if (!launch(view(target.tensor()), view(source))) return false;
+  target.finish();
+  return true;
+}
+
+// Contiguous; undefined where there is none.
+inline Tensor given(const OptionalTensor& tensor) {
+  return tensor && tensor->defined() ? tensor->contiguous() : Tensor();
+}
+
+inline bool is_single_or_double(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
+}
+
 // For out= forms that are rare: a result of its own, copied. False where there is none, or torch has to say something.
 inline bool deliver(const Tensor& out, const OptionalTensor& made) {
   if (!made || made->scalar_type() != out.scalar_type()) return false;

@@ -82,7 +82,7 @@ Tensor efficient_zero_tensor(c10::IntArrayRef sizes, std::optional<at::ScalarTyp
                                    c10::dtype_or_default(dtype), std::nullopt);
 }
 
-Tensor view(const Tensor& self, c10::SymIntArrayRef sizes) {
+Tensor view_of(const Tensor& self, c10::SymIntArrayRef sizes) {
   return at::native::view(self, C10_AS_INTARRAYREF_SLOW(sizes));
 }
 Tensor as_strided(const Tensor& self, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
@@ -174,7 +174,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(empty_memory_format));
   m.impl("empty_strided", TORCH_FN(empty_with_strides));
   m.impl("_efficientzerotensor", TORCH_FN(efficient_zero_tensor));
-  m.impl("view", TORCH_FN(view));
+  m.impl("view", TORCH_FN(view_of));
   m.impl("as_strided", TORCH_FN(as_strided));
   m.impl("_reshape_alias", TORCH_FN(reshape_alias));
   m.impl("unfold", TORCH_FN(at::native::unfold));

@@ -35,54 +35,57 @@ struct Move {
   }
 };
 
+// Converts the n elements of a row.
+using ConvertRow = void (*)(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n);
+
 template <class To, class From>
+inline __attribute__((always_inline)) void convert_each(char* out, int64_t out_stride, const char* in,
+                                                        int64_t in_stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const From x = *reinterpret_cast<const From*>(in + i * in_stride);
+    *reinterpret_cast<To*>(out + i * out_stride) = Arithmetic<To>::store(convert<Value<To>>(Arithmetic<From>::load(x)));
+  }
+}
+
+template <class To, class From>
+void convert_row(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n) {
+  if (out_stride == sizeof(To) && in_stride == sizeof(From)) {
+    convert_each<To, From>(out, sizeof(To), in, sizeof(From), n);  // constant strides: this call is vectorised
+  } else {
+    convert_each<To, From>(out, out_stride, in, in_stride, n);
+  }
+}
+
+// One for all pairs of dtypes: there are many, and each would take as long to compile.
 struct Convert {
   Loop<2> loop;
+  ConvertRow row;
 
   void operator()() const {
-    loop.in_parallel([](const Loop<2>& part) { Convert{part}.convert_all(); });
-  }
-
- private:
-  void convert_all() const {
-    const int64_t n = loop.size[0], out_stride = loop.stride[0][0], in_stride = loop.stride[1][0];
-    const bool dense = out_stride == sizeof(To) && in_stride == sizeof(From);
-    loop.for_each_row([&](char* const(&at)[2]) {
-      if (dense) {
-        run(at[0], sizeof(To), at[1], sizeof(From), n);  // constant strides: this call is vectorised
-      } else {
-        run(at[0], out_stride, at[1], in_stride, n);
-      }
+    loop.in_parallel([row = row](const Loop<2>& part) {
+      const int64_t n = part.size[0], out_stride = part.stride[0][0], in_stride = part.stride[1][0];
+      part.for_each_row([&](char* const(&at)[2]) { row(at[0], out_stride, at[1], in_stride, n); });
     });
-  }
-
-  static inline __attribute__((always_inline)) void run(char* out, int64_t out_stride, const char* in,
-                                                        int64_t in_stride, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      const From x = *reinterpret_cast<const From*>(in + i * in_stride);
-      *reinterpret_cast<To*>(out + i * out_stride) =
-          Arithmetic<To>::store(convert<Value<To>>(Arithmetic<From>::load(x)));
-    }
   }
 };
 
 template <class Work>
-int launch(const Call& call, const DLTensor& out, const Loop<2>& loop, size_t bytes) {
-  return call.launch(out.device.device_id, static_cast<size_t>(loop.numel) * bytes, Work{loop});
+int launch(const Call& call, const DLTensor& out, const Work& work, size_t bytes) {
+  return call.launch(out.device.device_id, static_cast<size_t>(work.loop.numel) * bytes, work);
 }
 
 int launch_move(const Call& call, const DLTensor& out, const Loop<2>& loop) {
   switch (out.dtype.bits * out.dtype.lanes) {
     case 8:
-      return launch<Move<1>>(call, out, loop, 2);
+      return launch(call, out, Move<1>{loop}, 2);
     case 16:
-      return launch<Move<2>>(call, out, loop, 4);
+      return launch(call, out, Move<2>{loop}, 4);
     case 32:
-      return launch<Move<4>>(call, out, loop, 8);
+      return launch(call, out, Move<4>{loop}, 8);
     case 64:
-      return launch<Move<8>>(call, out, loop, 16);
+      return launch(call, out, Move<8>{loop}, 16);
     case 128:
-      return launch<Move<16>>(call, out, loop, 32);
+      return launch(call, out, Move<16>{loop}, 32);
     default:
       return call.unsupported(out.dtype);
   }
@@ -126,7 +129,7 @@ int copy(const Call& call) {
       if constexpr (std::is_same_v<To, From>) {
         return unsupported();  // cannot be: moved above
       } else {
-        return launch<Convert<To, From>>(call, *out, loop, sizeof(To) + sizeof(From));
+        return launch(call, *out, Convert{loop, convert_row<To, From>}, sizeof(To) + sizeof(From));
       }
     };
     return dispatch(in->dtype, convert_from, unsupported);

@@ -9,8 +9,6 @@
 namespace hp::torch_adapter::ops {
 namespace {
 
-bool takes(const Tensor& self) { return self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble; }
-
 // Batches of two sets of rows, broadcast and flattened.
 struct Batches {
   Batches(const Tensor& x1, const Tensor& x2)
@@ -29,7 +27,7 @@ struct Batches {
 };
 
 bool alike(const Tensor& x1, const Tensor& x2) {
-  return takes(x1) && x1.scalar_type() == x2.scalar_type() && x1.dim() >= 2 && x2.dim() >= 2 &&
+  return is_single_or_double(x1) && x1.scalar_type() == x2.scalar_type() && x1.dim() >= 2 && x2.dim() >= 2 &&
          x1.size(-1) == x2.size(-1);
 }
 
@@ -63,7 +61,7 @@ OptionalTensor cdist_backward(const Overload& overload, const Tensor& grad, cons
 }
 
 OptionalTensor pdist(const Overload& overload, const Tensor& self, double p) {
-  if (!takes(self) || self.dim() != 2 || !(p >= 0)) return {};
+  if (!is_single_or_double(self) || self.dim() != 2 || !(p >= 0)) return {};
   const int64_t n = self.size(0), pairs = n < 2 ? 0 : n * (n - 1) / 2;
   if (self.size(1) == 0) return at::zeros({pairs}, self.options());
   Tensor out = empty({pairs}, self.scalar_type(), self.device().index());
@@ -75,7 +73,7 @@ OptionalTensor pdist(const Overload& overload, const Tensor& self, double p) {
 
 OptionalTensor pdist_backward(const Overload& overload, const Tensor& grad, const Tensor& self, double p,
                               const Tensor& distances) {
-  if (!takes(self) || self.dim() != 2 || !(p >= 0) || grad.scalar_type() != self.scalar_type() ||
+  if (!is_single_or_double(self) || self.dim() != 2 || !(p >= 0) || grad.scalar_type() != self.scalar_type() ||
       distances.scalar_type() != self.scalar_type() || grad.sizes() != distances.sizes())
     return {};
   if (grad.numel() == 0 || self.numel() == 0) return at::zeros_like(self);

@@ -19,7 +19,7 @@ bool is_inplace(const Overload& overload) {
 }
 
 // Alike in dtype and layout to the tensor of the first list, so that the order of elements does not matter.
-bool alike(const Tensor& tensor, const Tensor& first) {
+bool same_layout(const Tensor& tensor, const Tensor& first) {
   return tensor.scalar_type() == first.scalar_type() && tensor.sizes() == first.sizes() &&
          tensor.strides() == first.strides() && tensor.device() == first.device() && !tensor.is_neg();
 }
@@ -38,7 +38,7 @@ Result apply(const Overload& overload, ListOp op, at::TensorList self, std::init
       return std::nullopt;
     }
     for (at::TensorList list : others) {
-      if (!alike(list[k], self[k])) return std::nullopt;
+      if (!same_layout(list[k], self[k])) return std::nullopt;
     }
   }
   const bool in_place = is_inplace(overload);
@@ -198,7 +198,7 @@ bool foreach_copy(const Overload& overload, at::TensorList self, at::TensorList 
   Views to, from;
   for (size_t k = 0; k < self.size(); ++k) {
     if (!self[k].is_non_overlapping_and_dense() || self[k].scalar_type() != self[0].scalar_type() ||
-        self[k].device() != self[0].device() || self[k].is_neg() || !alike(source[k], self[k])) {
+        self[k].device() != self[0].device() || self[k].is_neg() || !same_layout(source[k], self[k])) {
       return false;
     }
     if (self[k].numel() == 0) continue;

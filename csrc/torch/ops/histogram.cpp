@@ -25,8 +25,6 @@ namespace {
 using Edges = std::vector<Tensor>;
 using Range = std::optional<at::ArrayRef<double>>;
 
-bool takes(const Tensor& self) { return self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble; }
-
 // Of points, a row each; nothing where torch would complain.
 std::optional<Edges> equal_edges(const Tensor& points, at::IntArrayRef bins, const Range& range) {
   const int64_t dims = points.size(1);
@@ -115,12 +113,12 @@ Histogram over(const Overload& overload, const Tensor& self, const std::optional
 
 Histogram histogram(const Overload& overload, const Tensor& self, const Tensor& bins, const OptionalTensor& weight,
                     bool density) {
-  if (!takes(self)) return {};
+  if (!is_single_or_double(self)) return {};
   return over(overload, self, Edges{bins.clone()}, weight, density);
 }
 Histogram histogram(const Overload& overload, const Tensor& self, int64_t bins, const Range& range,
                     const OptionalTensor& weight, bool density) {
-  if (!takes(self)) return {};
+  if (!is_single_or_double(self)) return {};
   return over(overload, self, equal_edges(self.reshape({-1, 1}), {bins}, range), weight, density);
 }
 
@@ -139,7 +137,7 @@ bool histogram(const Overload& overload, const Tensor& self, int64_t bins, const
   return both(hist, bin_edges, histogram(overload, self, bins, range, weight, density));
 }
 
-bool takes_points(const Tensor& self) { return takes(self) && self.dim() >= 2 && self.size(-1) > 0; }
+bool takes_points(const Tensor& self) { return is_single_or_double(self) && self.dim() >= 2 && self.size(-1) > 0; }
 
 std::optional<Edges> histogramdd_bin_edges(const Overload& overload, const Tensor& self, at::IntArrayRef bins,
                                            const Range& range, const OptionalTensor& /*weight*/, bool /*density*/) {

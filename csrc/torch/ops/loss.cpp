@@ -151,7 +151,6 @@ bool class_weights(const Tensor& weight, const Tensor& self, int64_t classes) {
   return !weight.defined() ||
          (weight.dim() == 1 && weight.numel() == classes && weight.scalar_type() == self.scalar_type());
 }
-Tensor given(const OptionalTensor& tensor) { return tensor && tensor->defined() ? tensor->contiguous() : Tensor(); }
 
 // One sample has one loss, whatever the reduction; the mean of one is divided by its weight, though.
 Reduction reduction_of(const Tensor& self, int64_t reduction) {

@@ -18,10 +18,8 @@ bool fits(const Tensor& parameter, const Tensor& input) {
          parameter.scalar_type() == sums_of(input.scalar_type());
 }
 
-Tensor given(const OptionalTensor& tensor) { return tensor && tensor->defined() ? tensor->contiguous() : Tensor(); }
-
 // Parameters of one dtype; the first that is there gives it.
-bool alike(const Tensor& a, const Tensor& b) {
+bool same_dtype(const Tensor& a, const Tensor& b) {
   return !a.defined() || !b.defined() || a.scalar_type() == b.scalar_type();
 }
 
@@ -43,7 +41,7 @@ std::optional<Rows> rows_of(const Tensor& input, at::IntArrayRef normalized_shap
   for (const Tensor* parameter : parameters) {
     if (!parameter->defined()) continue;
     if (parameter->sizes() != normalized_shape || !fits(*parameter, input)) return std::nullopt;
-    if (!alike(*parameter, **parameters.begin())) return std::nullopt;
+    if (!same_dtype(*parameter, **parameters.begin())) return std::nullopt;
   }
   Rows rows;
   for (int64_t d = 0; d < input.dim(); ++d) {
@@ -167,7 +165,7 @@ std::optional<Three> batch_norm(const Overload& overload, const Tensor& input, c
   const Tensor weight = given(weight_opt), bias = given(bias_opt);
   const Tensor running_mean = running_mean_opt.value_or(Tensor()), running_var = running_var_opt.value_or(Tensor());
   if (!batch_norm_fits(input, {&weight, &bias, &running_mean, &running_var})) return std::nullopt;
-  if (!alike(weight, bias) || !alike(running_mean, running_var)) return std::nullopt;
+  if (!same_dtype(weight, bias) || !same_dtype(running_mean, running_var)) return std::nullopt;
   if (!train && !(running_mean.defined() && running_var.defined())) return std::nullopt;
   // Statistics of nothing are torch's own case.
   if (train && input.numel() == 0) return std::nullopt;
@@ -255,7 +253,7 @@ std::optional<Three> batch_norm_backward(const Overload& overload, const Tensor&
   const Tensor weight = given(weight_opt), running_mean = given(running_mean_opt), running_var = given(running_var_opt);
   Tensor save_mean = given(save_mean_opt), save_invstd = given(save_invstd_opt);
   if (!batch_norm_fits(input, {&weight, &running_mean, &running_var})) return std::nullopt;
-  if (input.numel() == 0 || grad.scalar_type() != input.scalar_type() || !alike(running_mean, running_var)) {
+  if (input.numel() == 0 || grad.scalar_type() != input.scalar_type() || !same_dtype(running_mean, running_var)) {
     return std::nullopt;
   }
   if (train ? !(save_mean.defined() && save_invstd.defined()) : !(running_mean.defined() && running_var.defined())) {
@@ -305,7 +303,7 @@ std::optional<Three> batch_norm_backward(const Overload& overload, const Tensor&
 bool group_norm_fits(const Tensor& input, const Tensor& weight, const Tensor& bias, const hp::ops::GroupNorm& shape) {
   return at::isFloatingType(input.scalar_type()) && shape.groups > 0 && shape.channels % shape.groups == 0 &&
          shape.batch * shape.channels * shape.plane == input.numel() && shape.channels * shape.plane != 0 &&
-         fits(weight, input) && fits(bias, input) && alike(weight, bias) &&
+         fits(weight, input) && fits(bias, input) && same_dtype(weight, bias) &&
          vectors_of(shape.channels, {&weight, &bias});
 }
 
@@ -335,7 +333,7 @@ std::optional<Three> group_norm_backward(const Overload& overload, const Tensor&
   const Tensor weight = given(weight_opt);
   const hp::ops::GroupNorm shape{batch, channels, plane, groups};
   if (!group_norm_fits(input, weight, Tensor(), shape) || grad.scalar_type() != input.scalar_type() ||
-      !alike(mean, rstd) || !at::isFloatingType(mean.scalar_type()) || mean.numel() != batch * groups ||
+      !same_dtype(mean, rstd) || !at::isFloatingType(mean.scalar_type()) || mean.numel() != batch * groups ||
       rstd.numel() != batch * groups || grad.numel() != input.numel()) {
     return std::nullopt;
   }

@@ -8,10 +8,11 @@
 namespace hp::torch_adapter::ops {
 namespace {
 
-using Function = bool (*)(const Service&, Device&, const View&, const View&, const int64_t*, int64_t);
+using PadFunction = bool (*)(const Service&, Device&, const View&, const View&, const int64_t*, int64_t);
 
 // Sizes are settled.
-bool run(Function function, const Overload& overload, const Tensor& out, const Tensor& self, at::IntArrayRef padding) {
+bool run(PadFunction function, const Overload& overload, const Tensor& out, const Tensor& self,
+         at::IntArrayRef padding) {
   if (out.numel() == 0) return true;
   const Tensor source = self.contiguous();
   const ContiguousOutput target(out);
@@ -40,7 +41,7 @@ std::optional<std::vector<int64_t>> padded(const Tensor& self, at::IntArrayRef p
   return sizes;
 }
 
-OptionalTensor pad(Function function, const Overload& overload, const Tensor& self, at::IntArrayRef padding,
+OptionalTensor pad(PadFunction function, const Overload& overload, const Tensor& self, at::IntArrayRef padding,
                    bool reflects) {
   const auto sizes = padded(self, padding, reflects);
   if (!sizes) return std::nullopt;
@@ -49,14 +50,14 @@ OptionalTensor pad(Function function, const Overload& overload, const Tensor& se
   return out;
 }
 
-bool run_backward(Function function, const Overload& overload, const Tensor& out, const Tensor& grad,
+bool run_backward(PadFunction function, const Overload& overload, const Tensor& out, const Tensor& grad,
                   at::IntArrayRef padding) {
   if (!grad.is_complex()) return run(function, overload, out, grad, padding);
   return run(function, overload, at::real(out), at::real(grad), padding) &&
          run(function, overload, at::imag(out), at::imag(grad), padding);
 }
 
-OptionalTensor pad_backward(Function function, const Overload& overload, const Tensor& grad, const Tensor& self,
+OptionalTensor pad_backward(PadFunction function, const Overload& overload, const Tensor& grad, const Tensor& self,
                             at::IntArrayRef padding, bool reflects) {
   const auto sizes = padded(self, padding, reflects);
   if (!sizes || grad.sizes() != *sizes) return std::nullopt;

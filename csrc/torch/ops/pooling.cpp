@@ -220,16 +220,6 @@ bool max_unpool3d(const Overload& overload, const Tensor& self, const Tensor& in
 
 // ---- The mean
 
-template <class Launch>
-bool with_contiguous(const Tensor& out, const Tensor& self, Launch launch) {
-  if (out.numel() == 0) return true;
-  const ContiguousOutput target(out);
-  const Tensor source = self.contiguous();
-  if (!launch(view(target.tensor()), view(source))) return false;
-  target.finish();
-  return true;
-}
-
 template <class Function>
 bool average(Function function, const Overload& overload, const Tensor& out, const Tensor& self, IntArrayRef kernel,
              IntArrayRef stride, IntArrayRef padding, bool include_pad, std::optional<int64_t> divisor, int rank) {

@@ -8,26 +8,15 @@ namespace {
 using at::IntArrayRef;
 using hp::ops::Resampling;
 
-// Sizes are settled; `launch` gets contiguous tensors.
-template <class Launch>
-bool with_contiguous(const Tensor& to, const Tensor& from, Launch launch) {
-  if (to.numel() == 0) return true;
-  const ContiguousOutput target(to);
-  const Tensor source = from.contiguous();
-  if (!launch(device_holding(from), view(target.tensor()), view(source))) return false;
-  target.finish();
-  return true;
-}
-
-using Function = bool (*)(const Service&, Device&, const View&, const View&, Resampling, bool, const double*, int);
+using Resample = bool (*)(const Service&, Device&, const View&, const View&, Resampling, bool, const double*, int);
 using Antialiased = bool (*)(const Service&, Device&, const View&, const View&, Resampling, bool, const double*);
 
 template <class... Scales>
-bool run(Function function, const Overload& overload, const Tensor& to, const Tensor& from, Resampling mode, bool align,
+bool run(Resample function, const Overload& overload, const Tensor& to, const Tensor& from, Resampling mode, bool align,
          const Scales&... scales) {
   const double given[] = {scales.value_or(0)...};
-  return with_contiguous(to, from, [&](Device& device, const View& a, const View& b) {
-    return function(overload, device, a, b, mode, align, given, sizeof...(Scales));
+  return with_contiguous(to, from, [&](const View& a, const View& b) {
+    return function(overload, device_holding(from), a, b, mode, align, given, sizeof...(Scales));
   });
 }
 
@@ -35,8 +24,8 @@ template <class... Scales>
 bool run(Antialiased function, const Overload& overload, const Tensor& to, const Tensor& from, Resampling mode,
          bool align, const Scales&... scales) {
   const double given[] = {scales.value_or(0)...};
-  return with_contiguous(to, from, [&](Device& device, const View& a, const View& b) {
-    return function(overload, device, a, b, mode, align, given);
+  return with_contiguous(to, from, [&](const View& a, const View& b) {
+    return function(overload, device_holding(from), a, b, mode, align, given);
   });
 }
 

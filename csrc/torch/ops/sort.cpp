@@ -41,13 +41,13 @@ bool usual(const Tensor& self, int64_t dim) {
   return !self.is_complex() && dim >= -std::max<int64_t>(1, self.dim()) && dim < std::max<int64_t>(1, self.dim()) &&
          (self.dim() == 0 || self.size(dim) > 0);
 }
-bool fits(const Tensor& values, const Tensor& places, const Tensor& self) {
+bool fit_results(const Tensor& values, const Tensor& places, const Tensor& self) {
   return values.scalar_type() == self.scalar_type() && places.scalar_type() == at::kLong;
 }
 
 bool kthvalue(const Overload& overload, const Tensor& self, int64_t k, int64_t dim, bool keepdim, const Tensor& values,
               const Tensor& places) {
-  if (!usual(self, dim) || !fits(values, places, self) || k < 1 || k > (self.dim() == 0 ? 1 : self.size(dim)))
+  if (!usual(self, dim) || !fit_results(values, places, self) || k < 1 || k > (self.dim() == 0 ? 1 : self.size(dim)))
     return false;
   const auto shape = reduced_shape(self, mask_of(self, dim), keepdim);
   at::native::resize_output(values, shape);
@@ -61,7 +61,7 @@ bool kthvalue(const Overload& overload, const Tensor& self, int64_t k, int64_t d
 template <auto kPick>
 bool pick(const Overload& overload, const Tensor& self, int64_t dim, bool keepdim, const Tensor& values,
           const Tensor& places) {
-  if (!usual(self, dim) || !fits(values, places, self)) return false;
+  if (!usual(self, dim) || !fit_results(values, places, self)) return false;
   const auto shape = reduced_shape(self, mask_of(self, dim), keepdim);
   at::native::resize_output(values, shape);
   at::native::resize_output(places, shape);

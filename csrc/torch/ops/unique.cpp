@@ -24,22 +24,22 @@ namespace {
 // Each column of the slices is sorted by: beyond this the CPU is as fast.
 constexpr int64_t kMaxColumns = 256;
 
-using Unique = std::optional<std::tuple<Tensor, Tensor, Tensor>>;
+using UniqueSlices = std::optional<std::tuple<Tensor, Tensor, Tensor>>;
 
-bool takes(const Tensor& self, int64_t dim) {
+bool takes_slices(const Tensor& self, int64_t dim) {
   return to_core(self.scalar_type()) != DType::kNone && !self.is_complex() && self.dim() > 0 && dim >= -self.dim() &&
          dim < self.dim() && std::count(self.sizes().begin(), self.sizes().end(), 0) == (self.size(dim) == 0 ? 1 : 0);
 }
 
 // No slices at all.
-Unique none(const Overload& overload, const Tensor& self) {
+UniqueSlices none(const Overload& overload, const Tensor& self) {
   overload.op.count(Tier::kDecomposition);
   const Tensor empties = empty({0}, at::kLong, self.device().index());
   return std::make_tuple(self.clone(), empties, empties.clone());
 }
 
 // `rows` are the slices in an order in which equal ones are neighbours, `order` says where they come from.
-Unique runs(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& rows, const Tensor& order) {
+UniqueSlices runs(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& rows, const Tensor& order) {
   const int64_t n = rows.size(0);
   Tensor starts = at::ones({1}, rows.options().dtype(at::kBool));
   if (n > 1) starts = at::cat({starts, at::any(at::ne(rows.narrow(0, 1, n - 1), rows.narrow(0, 0, n - 1)), 1)});
@@ -54,9 +54,9 @@ Unique runs(const Overload& overload, const Tensor& self, int64_t dim, const Ten
 // A row each.
 Tensor slices(const Tensor& self, int64_t dim) { return self.movedim(dim, 0).contiguous().view({self.size(dim), -1}); }
 
-Unique unique_dim(const Overload& overload, const Tensor& self, int64_t dim, bool /*sorted*/, bool /*return_inverse*/,
-                  bool /*return_counts*/) {
-  if (!takes(self, dim)) return {};
+UniqueSlices unique_dim(const Overload& overload, const Tensor& self, int64_t dim, bool /*sorted*/,
+                        bool /*return_inverse*/, bool /*return_counts*/) {
+  if (!takes_slices(self, dim)) return {};
   if (self.numel() == 0) return none(overload, self);
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Tensor rows = slices(self, dim);
@@ -69,9 +69,9 @@ Unique unique_dim(const Overload& overload, const Tensor& self, int64_t dim, boo
   return runs(overload, self, dim, at::index_select(rows, 0, order), order);
 }
 
-Unique unique_dim_consecutive(const Overload& overload, const Tensor& self, int64_t dim, bool /*return_inverse*/,
-                              bool /*return_counts*/) {
-  if (!takes(self, dim)) return {};
+UniqueSlices unique_dim_consecutive(const Overload& overload, const Tensor& self, int64_t dim, bool /*return_inverse*/,
+                                    bool /*return_counts*/) {
+  if (!takes_slices(self, dim)) return {};
   if (self.numel() == 0) return none(overload, self);
   dim = at::maybe_wrap_dim(dim, self.dim());
   return runs(overload, self, dim, slices(self, dim), Tensor());
