@@ -201,6 +201,7 @@ PYBIND11_MODULE(HARDPOINT_TORCH_MODULE, m) {
   m.def("open_storage", &open_storage);
 
   bind_graph(m);
+  bind_distributed(m);
 
   m.def("time_add", &time_add);
   m.def("time_add_out", &time_add_out);

@@ -6,5 +6,6 @@
 namespace hp::torch_adapter {
 
 void bind_graph(pybind11::module_& m);
+void bind_distributed(pybind11::module_& module);
 
 }  // namespace hp::torch_adapter

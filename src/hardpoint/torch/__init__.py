@@ -79,7 +79,7 @@ def what_hides(name: str) -> str | None:
 def _expose(name: str, adapter: Any) -> None:
     import torch
 
-    from hardpoint.torch import _device_module, printing, sharing, tracing
+    from hardpoint.torch import _device_module, distributed, printing, sharing, tracing
 
     torch.utils.rename_privateuse1_backend(name)
     torch._register_device_module(name, _device_module.make(name, adapter))
@@ -89,3 +89,4 @@ def _expose(name: str, adapter: Any) -> None:
     sharing.register(name, adapter)
     printing.register(name)
     tracing.register()
+    distributed.register(name, adapter)

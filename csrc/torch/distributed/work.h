@@ -1,0 +1,60 @@
+// What a collective call returns: streams wait for it, the host does not unless it has to.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <atomic>
+#include <memory>
+
+#include "../adapter.h"
+
+namespace hp::torch_adapter {
+
+class DeviceWork final : public c10d::Work {
+ public:
+  // `blocking`: wait() waits on the host, as a barrier has to.
+  DeviceWork(int rank, c10d::OpType type, c10::Device device, std::vector<at::Tensor> results, bool blocking);
+
+  c10::Device device() const { return future_->devices()[0]; }
+
+  // All work is queued on the stream. Called once, by whoever queued it.
+  void queued(const c10::Stream& stream);
+  void failed(std::exception_ptr error);
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  std::vector<at::Tensor> result() override { return results_; }
+  bool wait(std::chrono::milliseconds timeout) override;
+  void synchronize() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+
+  int sourceRank() const override { return source_ == nullptr ? -1 : source_->load(); }
+  void set_source(std::shared_ptr<std::atomic<int>> source) { source_ = std::move(source); }
+
+ private:
+  const std::vector<at::Tensor> results_;
+  const bool blocking_;
+  std::shared_ptr<std::atomic<int>> source_;  // of a receive
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  c10::Event end_;
+};
+
+// Several that are waited for as one.
+class WorkList final : public c10d::Work {
+ public:
+  WorkList(int rank, c10d::OpType type, std::vector<c10::intrusive_ptr<c10d::Work>> works);
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  std::vector<at::Tensor> result() override;
+  bool wait(std::chrono::milliseconds timeout) override;
+  void synchronize() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+
+ private:
+  const std::vector<c10::intrusive_ptr<c10d::Work>> works_;
+};
+
+}  // namespace hp::torch_adapter

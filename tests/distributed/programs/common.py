@@ -1,0 +1,35 @@
+"""The start of every program: a group of processes with a device each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import hardpoint  # noqa: F401
+
+RANK = int(os.environ["RANK"])
+SIZE = int(os.environ["WORLD_SIZE"])
+DEVICE = torch.device("sim", RANK % torch.sim.device_count())
+
+
+def start(backend: str = "cpu:gloo,sim:hardpoint", timeout: float = 60, bound: bool = False) -> None:
+    """`bound`: the group knows its device, so that sends and receives go through the plug-in too."""
+    torch.sim.set_device(DEVICE)
+    dist.init_process_group(
+        backend,
+        init_method=f"file://{os.environ['TEST_STORE']}",
+        rank=RANK,
+        world_size=SIZE,
+        timeout=timedelta(seconds=timeout),
+        device_id=DEVICE if bound else None,
+    )
+
+
+def end() -> None:
+    dist.destroy_process_group()
+    print("done")
+    sys.stdout.flush()

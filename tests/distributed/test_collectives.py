@@ -1,0 +1,14 @@
+"""Collectives of torch.distributed on the device."""
+
+from __future__ import annotations
+
+import pytest
+from launching import launch
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["plugin", "host"])
+@pytest.mark.parametrize(("ranks", "group"), [(2, "free"), (2, "bound"), (4, "bound")])
+def test_every_collective(ranks: int, group: str, way: str) -> None:
+    for ended in launch("collectives.py", ranks, group, HARDPOINT_COLLECTIVES=way):
+        assert ended.text.strip().endswith("done")

@@ -1,0 +1,63 @@
+"""Mistakes and losses: a message that names the rank and the collective, within the time-out."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from launching import launch
+
+WAYS = pytest.mark.parametrize("way", ["plugin", "host"])
+
+
+def told(text: str) -> tuple[float, str]:
+    found = re.search(r"after ([\d.]+) s: (.*)", text, re.DOTALL)
+    assert found is not None, text
+    return float(found[1]), found[2]
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("case", "one", "other"),
+    [
+        ("shape", "all_reduce of 4 float", "all_reduce of 8 float"),
+        ("dtype", "all_reduce of 4 float", "all_reduce of 4 (double|float64)"),
+        ("operation", r"all_reduce of 4 float\w* \(sum\)", r"all_reduce of 4 float\w* \(max\)"),
+        ("collective", "all_reduce of 4 float", "broadcast of (4 float|16 bytes)"),
+    ],
+)
+def test_processes_that_call_different_things(case: str, one: str, other: str, way: str) -> None:
+    for ended in launch("failures.py", 2, case, HARDPOINT_COLLECTIVES=way):
+        seconds, message = told(ended.text)
+        assert seconds < 5, message
+        assert re.search(one, message, re.IGNORECASE), message
+        assert re.search(other, message, re.IGNORECASE), message
+        assert "rank 0" in message, message
+        assert "rank 1" in message, message
+
+
+@WAYS
+def test_a_message_of_another_size(way: str) -> None:
+    seconds, message = told(launch("failures.py", 2, "message", HARDPOINT_COLLECTIVES=way)[1].text)
+    assert seconds < 8
+    assert "rank 0" in message
+    assert re.search("recv|receive", message), message
+
+
+@pytest.mark.slow
+@WAYS
+@pytest.mark.parametrize("case", ["missing", "killed"])
+def test_a_process_that_does_not_come(case: str, way: str) -> None:
+    ended = launch("failures.py", 3, case, check=False, HARDPOINT_COLLECTIVES=way)
+    for rank in (0, 2):
+        seconds, message = told(ended[rank].text)
+        assert seconds < 10, message
+        assert "all_reduce" in message
+        assert re.search(r"\brank 1\b", message), message
+
+
+@WAYS
+def test_abort(way: str) -> None:
+    seconds, message = told(launch("failures.py", 2, "abort", HARDPOINT_COLLECTIVES=way)[0].text)
+    assert seconds < 5, message
+    assert "all_reduce" in message
