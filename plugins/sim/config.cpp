@@ -75,6 +75,7 @@ HpStatus read_config() {
   if (HpStatus s = read_number("HARDPOINT_SIM_MEMORY", true, page, uint64_t{1} << 40, &memory)) return s;
   if (HpStatus s = read_switch("HARDPOINT_SIM_DETERMINISTIC", &read.deterministic)) return s;
   if (HpStatus s = read_switch("HARDPOINT_SIM_CHECKED", &read.checked)) return s;
+  if (HpStatus s = read_switch("HARDPOINT_SIM_COLLECTIVES", &read.collectives)) return s;
   if (HpStatus s = read_number("HARDPOINT_SIM_HANG_SECONDS", false, 0, 1000000, &read.hang_seconds)) return s;
   if (HpStatus s = read_number("HARDPOINT_SIM_JITTER", false, 0, UINT64_MAX, &read.jitter_seed)) return s;
   const char* jitter = getenv("HARDPOINT_SIM_JITTER");

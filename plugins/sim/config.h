@@ -15,10 +15,11 @@ constexpr int kMaxThreads = 512;
 struct Config {
   int devices = 2;                   // HARDPOINT_SIM_DEVICES
   size_t memory = size_t{16} << 30;  // HARDPOINT_SIM_MEMORY, bytes of each device, whole pages
-  bool deterministic = false;        // HARDPOINT_SIM_DETERMINISTIC: every task runs on the calling thread
+  bool deterministic = false;        // HARDPOINT_SIM_DETERMINISTIC: tasks run on the calling thread
   bool jitter = false;               // HARDPOINT_SIM_JITTER=<seed>: every task is queued and delayed
   uint64_t jitter_seed = 0;
   bool checked = false;        // HARDPOINT_SIM_CHECKED: operands must lie in one live allocation
+  bool collectives = true;     // HARDPOINT_SIM_COLLECTIVES: 0 leaves the table out
   uint64_t hang_seconds = 60;  // HARDPOINT_SIM_HANG_SECONDS
   int cores = 1;               // that this process may use; the machine may have more
   int threads = 1;             // HARDPOINT_SIM_THREADS, that share the work of a task; otherwise one for each core

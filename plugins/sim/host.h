@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <exception>
+#include <stdexcept>
+#include <string>
 
 #include "hardpoint/plugin.h"
 
@@ -21,6 +23,12 @@ constexpr const char* kForkedMessage =
 
 void watch_forks();
 
+// An exception with a status of its own.
+struct Failure : std::runtime_error {
+  Failure(HpStatus status, const std::string& what) : std::runtime_error(what), status(status) {}
+  HpStatus status;
+};
+
 // Wraps a function of the contract: keeps exceptions inside, and calls after fork() out.
 template <bool gives_back, auto function>
 struct Guard;
@@ -30,6 +38,8 @@ struct Guard<gives_back, function> {
     if (unusable_after_fork()) return gives_back ? HP_OK : host->fail(HP_DEVICE_LOST, "%s", kForkedMessage);
     try {
       return function(arguments...);
+    } catch (const Failure& e) {
+      return host->fail(e.status, "sim: %s", e.what());
     } catch (const std::exception& e) {
       return host->fail(HP_ERROR, "sim: %s", e.what());
     }

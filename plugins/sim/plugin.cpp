@@ -9,6 +9,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "collectives.h"
 #include "compiler.h"
 #include "config.h"
 #include "copy.h"
@@ -76,13 +77,32 @@ const HpCompiler compiler = {
     guarded<launch>,
 };
 
+const HpCollectives collectives = {
+    sizeof(HpCollectives),
+    guarded<group_id>,
+    guarded<can_join>,
+    guarded<create_communicator>,
+    guarded_release<destroy_communicator>,
+    guarded_release<abort_communicator>,
+    guarded<all_reduce>,
+    guarded<broadcast>,
+    guarded<reduce>,
+    guarded<all_gather>,
+    guarded<reduce_scatter>,
+    guarded<all_to_all>,
+    guarded<send>,
+    guarded<receive>,
+    guarded<group_start>,
+    guarded<group_end>,
+};
+
 const HpKernel kernels[] = {
     {"add", __tvm_ffi_add, HP_KERNEL_STRIDED},   {"mul", __tvm_ffi_mul, HP_KERNEL_STRIDED},
     {"relu", __tvm_ffi_relu, HP_KERNEL_STRIDED}, {"fill", __tvm_ffi_fill, HP_KERNEL_STRIDED},
     {"copy", __tvm_ffi_copy, HP_KERNEL_STRIDED}, {"matmul", __tvm_ffi_matmul, HP_KERNEL_STRIDED},
 };
 
-const HpPlugin plugin = {
+HpPlugin plugin = {
     HP_PLUGIN_HEADER,
     .name = "sim",
     .device_count = device_count,
@@ -100,13 +120,14 @@ const HpPlugin plugin = {
     .compiler = &compiler,
     .kernels = kernels,
     .num_kernels = std::size(kernels),
-    .collectives = nullptr,
+    .collectives = &collectives,
 };
 
 HpStatus open() {
   if (HpStatus status = read_config()) return status;
   if (HpStatus status = set_faults(getenv("HARDPOINT_SIM_FAULT"))) return status;
   if (HpStatus status = reserve_memory()) return status;
+  if (!config.collectives) plugin.collectives = nullptr;
   find_toolchain();
   open_pool();
   open_streams();

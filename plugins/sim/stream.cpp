@@ -37,19 +37,21 @@ bool Stream::revive() {
   return true;
 }
 
-void Stream::note_failure(const char* operator_name, const char* what) {
+void Stream::note_failure(HpStatus status, const char* operator_name, const char* what) {
   std::lock_guard<std::mutex> lock(failure_mutex_);
   if (failed_.load(std::memory_order_relaxed)) return;
-  char text[512];
-  snprintf(text, sizeof text, "operator '%s' failed on sim:%d stream %d: %s", operator_name, device_, number_, what);
-  failure_ = text;
+  char text[64];
+  snprintf(text, sizeof text, "sim:%d stream %d: ", device_, number_);
+  failure_ = *operator_name ? "operator '" + std::string(operator_name) + "' failed on " + text + what
+                            : text + std::string(what);
+  failure_status_ = status;
   failed_.store(true, std::memory_order_release);
 }
 
 bool Stream::suffer(const Injected& injected, TaskKind kind, const char* operator_name) {
   if (injected.hang != 0) hang(injected.hang);
   if (injected.failure == 0) return false;
-  note_failure(operator_name, kind == TaskKind::copy ? "injected copy failure" : "injected kernel failure");
+  note_failure(HP_ERROR, operator_name, kind == TaskKind::copy ? "injected copy failure" : "injected kernel failure");
   return true;
 }
 
@@ -107,8 +109,10 @@ void Stream::work_for_ever() {
     if (config.jitter) jitter(head);
     try {
       slot.run(slot.work, suffer(slot.injected, slot.kind, slot.operator_name));
+    } catch (const Failure& e) {
+      note_failure(e.status, slot.operator_name, e.what());
     } catch (const std::exception& e) {
-      note_failure(slot.operator_name, e.what());
+      note_failure(HP_ERROR, slot.operator_name, e.what());
     }
     std::lock_guard<std::mutex> lock(mutex_);
     head_.store(head + 1, std::memory_order_release);
@@ -144,7 +148,7 @@ HpStatus Stream::synchronize(uint32_t timeout_ms) {
   std::lock_guard<std::mutex> lock(failure_mutex_);
   if (!failed_.load(std::memory_order_relaxed)) return HP_OK;
   failed_.store(false, std::memory_order_relaxed);
-  return host->fail(HP_ERROR, "%s", failure_.c_str());
+  return host->fail(failure_status_, "%s", failure_.c_str());
 }
 
 namespace {

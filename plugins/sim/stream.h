@@ -24,7 +24,8 @@
 
 namespace sim {
 
-enum class TaskKind { kernel, copy, marker };
+// Communication waits for other processes: it never runs on the calling thread.
+enum class TaskKind { kernel, copy, marker, communication };
 
 class Stream {
  public:
@@ -64,7 +65,7 @@ class Stream {
   static Injected inject(TaskKind kind);
   // Fault injection around one task: true when the task's own work must not run.
   bool suffer(const Injected& injected, TaskKind kind, const char* operator_name);
-  void note_failure(const char* operator_name, const char* what);
+  void note_failure(HpStatus status, const char* operator_name, const char* what);
 
   Slot& wait_for_slot(std::unique_lock<std::mutex>& lock);
   void publish();
@@ -88,6 +89,7 @@ class Stream {
   std::atomic<bool> failed_{false};
   std::mutex failure_mutex_;
   std::string failure_;  // the first one since the last report
+  HpStatus failure_status_ = HP_OK;
 
   // What the worker is at, for the message of a timeout.
   std::atomic<const char*> running_operator_{nullptr};
@@ -98,8 +100,8 @@ inline Stream::Injected Stream::inject(TaskKind kind) {
   Injected injected;
   if (!faults_armed() || kind == TaskKind::marker) return injected;
   const char* const name = host->operator_name();
-  injected.failure = strikes(kind == TaskKind::kernel ? FaultKind::kernel : FaultKind::copy, name);
-  if (kind == TaskKind::kernel) injected.hang = strikes(FaultKind::hang, name);
+  injected.failure = strikes(kind == TaskKind::copy ? FaultKind::copy : FaultKind::kernel, name);
+  if (kind != TaskKind::copy) injected.hang = strikes(FaultKind::hang, name);
   return injected;
 }
 
@@ -110,7 +112,8 @@ void Stream::submit(TaskKind kind, bool tiny, Work&& work) {
   const Injected injected = inject(kind);
   const bool struck = injected.failure != 0 || injected.hang != 0;
   std::unique_lock<std::mutex> lock(mutex_);
-  if (config.deterministic || (tiny && !struck && !config.jitter && idle())) {
+  // A deterministic device is idle, except behind communication.
+  if (kind != TaskKind::communication && idle() && (config.deterministic || (tiny && !struck && !config.jitter))) {
     if (struck && suffer(injected, kind, host->operator_name())) return;
     work();
     return;

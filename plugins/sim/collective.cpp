@@ -1,0 +1,221 @@
+#include "collective.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "host.h"
+#include "reduce_elements.h"
+
+namespace sim {
+
+namespace {
+
+constexpr size_t kLittle = 16 << 10;
+constexpr size_t kLine = 64;
+
+void copy(char* dst, const char* src, size_t bytes) {
+  if (bytes > 0 && dst != src) memcpy(dst, src, bytes);
+}
+
+}  // namespace
+
+Collective::Collective(Group& group, CollectiveOrder& order, const Signature& signature, char* dst, const char* src)
+    : group_(group),
+      order_(order),
+      signature_(signature),
+      label_(signature.name() + std::string(" #") + std::to_string(signature.number)),
+      dst_(dst),
+      src_(src),
+      unit_(signature.reduces() ? element_bytes(signature.element) : 1),
+      shared_out_(signature.kind == CollectiveKind::reduce ||
+                  (signature.kind == CollectiveKind::all_reduce && signature.size * unit_ > kLittle)) {
+  const size_t ranks = static_cast<size_t>(group.size);
+  part_ = kSlotBytes / ranks / kLine * kLine / unit_;
+  switch (signature.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce:
+      step_size_ = part_ * ranks;
+      break;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::all_gather:
+      step_size_ = kSlotBytes;
+      break;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all:
+      step_size_ = part_;
+      break;
+  }
+  steps_ = (signature.size + step_size_ - 1) / step_size_;
+}
+
+void Collective::run(const std::function<void()>& meanwhile) {
+  meanwhile_ = &meanwhile;
+  if (group_.failed()) group_.throw_failure();
+  group_.wait(label_, [this] {
+    (*meanwhile_)();
+    return order_.finished.load(std::memory_order_acquire) + 1 == signature_.number ? 0 : only(group_.rank);
+  });
+  first_step_ = order_.steps;
+  post();
+  if (steps_ > 0) offer(0);
+  compare();
+
+  const bool takes = signature_.kind != CollectiveKind::reduce || signature_.root == group_.rank;
+  const Ranks from = signature_.kind == CollectiveKind::broadcast ? only(signature_.root) : group_.everyone();
+  for (uint64_t step = 0; step < steps_; ++step) {
+    const uint64_t number = first_step_ + step;
+    if (shared_out_) {
+      wait(group_.everyone(), &Member::offered, number + 1);
+      combine(range(step), number);
+      publish(&Member::combined, number + 1);
+    }
+    if (step + 1 < steps_) offer(step + 1);
+    if (takes) {
+      wait(from, shared_out_ ? &Member::combined : &Member::offered, number + 1);
+      take(range(step), number);
+    }
+    publish(&Member::taken, number + 1);
+  }
+  order_.steps += steps_;
+  order_.finished.store(signature_.number, std::memory_order_release);
+  group_.ring(group_.rank);
+}
+
+// --- agreement -------------------------------------------------------------------------------------------------------
+
+void Collective::post() {
+  group_.self().signatures[signature_.number % 2] = signature_;
+  publish(&Member::posted, signature_.number);
+}
+
+void Collective::compare() {
+  wait(group_.everyone(), &Member::posted, signature_.number);
+  for (int r = 0; r < group_.size; ++r) {
+    const Signature& other = group_.member(r).signatures[signature_.number % 2];
+    if (other.number == signature_.number && other.matches(signature_)) continue;
+    // Every rank that notices says it in the same words.
+    const int low = std::min(r, group_.rank), high = std::max(r, group_.rank);
+    const Signature& lower = low == r ? other : signature_;
+    const Signature& higher = low == r ? signature_ : other;
+    if (other.number != signature_.number) {
+      group_.fail(HP_ERROR,
+                  label_ + ": rank " + std::to_string(r) + " did not run this call and went on to " + other.text());
+    } else {
+      group_.fail(HP_INVALID_ARGUMENT, label_ + ": rank " + std::to_string(high) + " calls " + higher.text() +
+                                           ", rank " + std::to_string(low) + " " + lower.text());
+    }
+    group_.throw_failure();
+  }
+}
+
+void Collective::wait(Ranks among, std::atomic<uint64_t> Member::* counter, uint64_t target) {
+  group_.wait(label_, [&] {
+    (*meanwhile_)();
+    return group_.unfinished(among,
+                             [&](const Member& m) { return (m.*counter).load(std::memory_order_acquire) >= target; });
+  });
+}
+
+void Collective::publish(std::atomic<uint64_t> Member::* counter, uint64_t value) {
+  (group_.self().*counter).store(value, std::memory_order_release);
+  group_.ring_others();
+}
+
+// --- data ------------------------------------------------------------------------------------------------------------
+
+Collective::Range Collective::range(uint64_t step) const {
+  const size_t first = step * step_size_;
+  return {first, std::min(step_size_, signature_.size - first)};
+}
+
+Collective::Range Collective::share(const Range& range, int of) const {
+  const size_t ranks = static_cast<size_t>(group_.size), line = kLine / unit_;
+  const size_t size = ((range.size + ranks - 1) / ranks + line - 1) / line * line;
+  const size_t begin = std::min(size * static_cast<size_t>(of), range.size), end = std::min(begin + size, range.size);
+  return {begin, end - begin};
+}
+
+void Collective::offer(uint64_t step) {
+  const uint64_t number = first_step_ + step;
+  // The slot's last content must have been taken, two steps ago.
+  if (number >= 2) wait(group_.everyone(), &Member::taken, number - 1);
+  put(range(step), group_.slot(group_.rank, number));
+  publish(&Member::offered, number + 1);
+}
+
+void Collective::put(const Range& range, char* slot) const {
+  const char* const from = src_ + range.first * unit_;
+  switch (signature_.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce: {
+      const Range own = shared_out_ ? share(range, group_.rank) : Range{0, 0};  // nobody needs it
+      const size_t rest = own.first + own.size;
+      copy(slot, from, own.first * unit_);
+      copy(slot + rest * unit_, from + rest * unit_, (range.size - rest) * unit_);
+      break;
+    }
+    case CollectiveKind::broadcast:
+      if (signature_.root == group_.rank) copy(slot, from, range.size);
+      break;
+    case CollectiveKind::all_gather:
+      copy(slot, from, range.size);
+      break;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all:
+      for (size_t r = 0; r < static_cast<size_t>(group_.size); ++r)
+        if (r != static_cast<size_t>(group_.rank))
+          copy(slot + r * part_ * unit_, from + r * signature_.size * unit_, range.size * unit_);
+      break;
+  }
+}
+
+void Collective::reduce(const Range& range, uint64_t number, size_t slot_offset, const char* own, char* out,
+                        char* copy) const {
+  if (range.size == 0) return;
+  const char* sources[kMaxRanks];
+  for (int r = 0; r < group_.size; ++r)
+    sources[r] = r == group_.rank ? own : group_.slot(r, number) + slot_offset * unit_;
+  reduce_elements(signature_.element, signature_.reduction, sources, group_.size, range.size, out, copy);
+}
+
+void Collective::combine(const Range& range, uint64_t number) const {
+  const Range own = share(range, group_.rank);
+  const size_t offset = (range.first + own.first) * unit_;
+  const bool keeps = signature_.kind == CollectiveKind::all_reduce || signature_.root == group_.rank;
+  reduce(own, number, own.first, src_ + offset, keeps ? dst_ + offset : nullptr,
+         group_.slot(group_.rank, number) + own.first * unit_);
+}
+
+void Collective::take(const Range& range, uint64_t number) const {
+  char* const to = dst_ + range.first * unit_;
+  const size_t rank = static_cast<size_t>(group_.rank), size = signature_.size * unit_;
+  if (signature_.kind == CollectiveKind::reduce_scatter)
+    return reduce(range, number, rank * part_, src_ + rank * size + range.first * unit_, to, nullptr);
+  if (signature_.kind == CollectiveKind::all_reduce && !shared_out_)
+    return reduce(range, number, 0, src_ + range.first * unit_, to, nullptr);
+  for (int r = 0; r < group_.size; ++r) {
+    const char* const slot = group_.slot(r, number);
+    const size_t place = static_cast<size_t>(r) * size;
+    switch (signature_.kind) {
+      case CollectiveKind::all_reduce:
+      case CollectiveKind::reduce: {
+        const Range part = share(range, r);
+        if (r != group_.rank) copy(to + part.first * unit_, slot + part.first * unit_, part.size * unit_);
+        break;
+      }
+      case CollectiveKind::broadcast:
+        if (r == signature_.root && r != group_.rank) copy(to, slot, range.size);
+        break;
+      case CollectiveKind::all_gather:
+        copy(to + place, r == group_.rank ? src_ + range.first : slot, range.size);
+        break;
+      case CollectiveKind::all_to_all:
+        copy(to + place, r == group_.rank ? src_ + place + range.first : slot + rank * part_, range.size);
+        break;
+      case CollectiveKind::reduce_scatter:
+        break;
+    }
+  }
+}
+
+}  // namespace sim

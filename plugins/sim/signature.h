@@ -1,0 +1,29 @@
+// What one rank says of the collective that it calls. The others must call the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hardpoint/plugin.h"
+
+namespace sim {
+
+enum class CollectiveKind : uint32_t { all_reduce, reduce, reduce_scatter, broadcast, all_gather, all_to_all };
+
+// Lies in shared memory.
+struct Signature {
+  uint64_t number;  // 1 for the communicator's first
+  uint64_t size;    // elements of reductions, otherwise bytes
+  CollectiveKind kind;
+  HpElement element;
+  HpReduction reduction;
+  int32_t root;
+
+  bool reduces() const { return kind <= CollectiveKind::reduce_scatter; }
+  bool matches(const Signature& other) const;
+  const char* name() const;
+  // "all_reduce of 8 float32 (sum)"
+  std::string text() const;
+};
+
+}  // namespace sim
