@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from hardpoint.plugin import (
     _EXTENSION_TABLES,
     _EXTENSIONS,
     _REQUIRED,
+    GROUP_ID_BYTES,
     DeviceError,
+    Element,
     LaunchArg,
     Plugin,
+    Reduction,
     Status,
     _Host,
     _LaunchArg,
@@ -66,6 +70,14 @@ def test_status_codes() -> None:
         assert f"HP_{status.name} = {status.value}" in text
 
 
+def test_elements_and_reductions() -> None:
+    text = (include_dir() / "hardpoint" / "plugin.h").read_text()
+    for kind in (Element, Reduction):
+        inside = text[text.index(f"typedef enum Hp{kind.__name__} {{") : text.index(f"}} Hp{kind.__name__};")]
+        assert [f"HP_{member.name} = {member.value}" for member in kind] == re.findall(r"HP_\w+ = \d+", inside)
+    assert f"#define HP_GROUP_ID_BYTES {GROUP_ID_BYTES}\n" in text
+
+
 # ---- Exceptions and results
 
 
@@ -97,6 +109,78 @@ def filled(outcome: Any) -> tuple[Any, list[str], Odd]:
     host = _Host(fail=dict(_Host._fields_)["fail"](fail))
     plugin = Odd(outcome)
     return plugin._fill(host), messages, plugin
+
+
+class Talker(Plugin):
+    """Remembers its calls."""
+
+    name = "talker"
+
+    def __init__(self, identity: bytes = b"group 7") -> None:
+        self.identity = identity
+        self.calls: list[Any] = []
+
+    def group_id(self) -> bytes:
+        return self.identity
+
+    def can_join(self, device: int, group: bytes) -> bool:
+        return group.rstrip(b"\0") == self.identity
+
+    def create_communicator(self, *args: Any) -> int:
+        self.calls.append(("create", *args))
+        return 11
+
+    def destroy_communicator(self, communicator: int) -> None:
+        self.calls.append(("destroy", communicator))
+
+    def all_reduce(self, *args: int) -> None:
+        self.calls.append(("all_reduce", *args))
+
+    def send(self, communicator: int, src: int, bytes: int, peer: int, stream: int) -> None:
+        raise NotImplementedError("no sends")
+
+
+def collectives_of(plugin: Plugin) -> Any:
+    host = _Host(fail=dict(_Host._fields_)["fail"](lambda status, *_: status))
+    address = plugin._fill(host).collectives
+    return address and _EXTENSION_TABLES["collectives"].from_address(address)
+
+
+def test_collectives() -> None:
+    plugin = Talker()
+    table = collectives_of(plugin)
+    group = (ctypes.c_ubyte * GROUP_ID_BYTES)(*[255] * GROUP_ID_BYTES)
+    assert table.group_id(group) == Status.OK
+    assert bytes(group) == b"group 7".ljust(GROUP_ID_BYTES, b"\0")
+    assert table.can_join(0, group) == Status.OK
+    assert table.can_join(0, (ctypes.c_ubyte * GROUP_ID_BYTES)()) == Status.NOT_SUPPORTED
+    handle = ctypes.c_void_p()
+    assert table.create_communicator(0, group, 1, 3, 500, ctypes.byref(handle)) == Status.OK
+    assert handle.value == 11
+    assert table.all_reduce(11, 64, 128, 5, Element.FLOAT32, Reduction.MEAN, None) == Status.OK
+    assert table.send(11, 64, 5, 1, None) == Status.NOT_SUPPORTED
+    assert table.destroy_communicator(11) == Status.OK
+    made, reduced, destroyed = plugin.calls
+    assert made == ("create", 0, bytes(group), 1, 3, 500)
+    assert reduced == ("all_reduce", 11, 64, 128, 5, 7, 4, 0)
+    assert destroyed == ("destroy", 11)
+    assert not table.broadcast
+    assert not table.group_start
+
+
+def test_a_group_id_that_is_too_long() -> None:
+    table = collectives_of(Talker(b"x" * (GROUP_ID_BYTES + 1)))
+    assert table.group_id((ctypes.c_ubyte * GROUP_ID_BYTES)()) == Status.ERROR
+
+
+def test_a_method_named_send_makes_no_collectives() -> None:
+    class Sender(Plugin):
+        name = "sender"
+
+        def send(self, text: str) -> None:
+            raise AssertionError(text)
+
+    assert not collectives_of(Sender())
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,6 @@ void Collective::run(const std::function<void()>& meanwhile) {
   });
   first_step_ = order_.steps;
   post();
-  if (steps_ > 0) offer(0);
   compare();
 
   const bool takes = signature_.kind != CollectiveKind::reduce || signature_.root == group_.rank;
@@ -85,7 +84,13 @@ void Collective::run(const std::function<void()>& meanwhile) {
 
 void Collective::post() {
   group_.self().signatures[signature_.number % 2] = signature_;
-  publish(&Member::posted, signature_.number);
+  group_.self().posted.store(signature_.number, std::memory_order_release);
+  // The first data comes together with it, and the others are woken once.
+  if (steps_ > 0) {
+    offer(0);
+  } else {
+    group_.ring_others();
+  }
 }
 
 void Collective::compare() {

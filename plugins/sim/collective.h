@@ -33,6 +33,7 @@ class Collective {
     size_t first, size;
   };
 
+  // Says what is called, and offers the first step.
   void post();
   void compare();
   void wait(Ranks among, std::atomic<uint64_t> Member::* counter, uint64_t target);

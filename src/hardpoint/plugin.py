@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 from hardpoint._runtime import ABI, PluginError, core
 
 ALIGNMENT = 64
+GROUP_ID_BYTES = 128
 
 
 class Status(enum.IntEnum):
@@ -28,6 +29,30 @@ class Status(enum.IntEnum):
     NOT_READY = 5
     TIMEOUT = 6
     DEVICE_LOST = 7
+
+
+class Element(enum.IntEnum):
+    """What the numbers of a reduction between processes are."""
+
+    UINT8 = 0
+    INT8 = 1
+    INT16 = 2
+    INT32 = 3
+    INT64 = 4
+    FLOAT16 = 5
+    BFLOAT16 = 6
+    FLOAT32 = 7
+    FLOAT64 = 8
+
+
+class Reduction(enum.IntEnum):
+    """How they are combined."""
+
+    SUM = 0
+    PRODUCT = 1
+    MIN = 2
+    MAX = 3
+    MEAN = 4
 
 
 class DeviceError(RuntimeError):
@@ -84,6 +109,7 @@ class _In:
 
 
 _PTR, _STREAM, _EVENT, _OUT = c_void_p, c_void_p, c_void_p, POINTER(c_void_p)
+_COMMUNICATOR, _GROUP_ID = c_void_p, POINTER(ctypes.c_ubyte)
 _PROGRAM, _FUNCTION, _GRID = c_void_p, c_void_p, POINTER(c_uint32)
 
 #: Slot by slot, in the order of plugin.h. tests/test_python_plugin.py compares the layout with the compiled header.
@@ -132,7 +158,26 @@ _EXTENSIONS: dict[str, dict[str, _In]] = {
         "find": _In(c_int, _PROGRAM, c_char_p, _OUT, outputs=1),
         "launch": _In(c_int, _STREAM, _FUNCTION, _GRID, _GRID, POINTER(_LaunchArg), c_uint32),
     },
+    "collectives": {
+        "group_id": _In(_GROUP_ID),
+        "can_join": _In(c_int, _GROUP_ID),
+        "create_communicator": _In(c_int, _GROUP_ID, c_int, c_int, c_uint32, _OUT, outputs=1),
+        "destroy_communicator": _In(_COMMUNICATOR),
+        "abort_communicator": _In(_COMMUNICATOR),
+        "all_reduce": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, c_int, c_int, _STREAM),
+        "broadcast": _In(_COMMUNICATOR, _PTR, c_size_t, c_int, _STREAM),
+        "reduce": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, c_int, c_int, c_int, _STREAM),
+        "all_gather": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, _STREAM),
+        "reduce_scatter": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, c_int, c_int, _STREAM),
+        "all_to_all": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, _STREAM),
+        "send": _In(_COMMUNICATOR, _PTR, c_size_t, c_int, _STREAM),
+        "receive": _In(_COMMUNICATOR, _PTR, c_size_t, c_int, _STREAM),
+        "group_start": _In(_COMMUNICATOR),
+        "group_end": _In(_COMMUNICATOR),
+    },
 }
+#: Extensions whose other methods have names that a plug-in may well use for helpers of its own: only with this one.
+_ONLY_WITH = {"compiler": "compile", "collectives": "create_communicator"}
 _HEADS = {"compiler": (("dialect", c_char_p), ("group_size", c_uint32), ("local_memory", c_uint32))}
 _QUERIES = ("query_stream", "query_event")
 
@@ -173,7 +218,8 @@ class Plugin:
     ``free(device, address)``, ``copy_to_device``, ``copy_to_host`` and ``copy_on_device``, each
     ``(device, dst, src, bytes, stream)``. Optional: the methods of an extension, all of the ones it requires; they are
     named in docs/abi.md. Kernels are methods marked with :func:`kernel`. With ``compile``, ``load``, ``unload``,
-    ``find``, ``launch`` and ``fingerprint`` the device runs Hardpoint's portable kernels.
+    ``find``, ``launch`` and ``fingerprint`` the device runs Hardpoint's portable kernels. With ``group_id``,
+    ``create_communicator`` and ``destroy_communicator`` its processes talk to each other by the collectives it has.
     """
 
     name: ClassVar[str] = ""
@@ -242,6 +288,20 @@ class Plugin:
         given = [LaunchArg(arg.value, arg.bytes, bool(arg.is_pointer)) for arg in args[:n]]
         self.launch(device, stream, function, tuple(groups[:3]), tuple(size[:3]), given)  # type: ignore[attr-defined]
 
+    def _slot_group_id(self, to: Any) -> None:
+        identity = self.group_id()  # type: ignore[attr-defined]
+        if len(identity) > GROUP_ID_BYTES:
+            raise ValueError(f"a group id has at most {GROUP_ID_BYTES} bytes, not {len(identity)}")
+        ctypes.memmove(to, identity.ljust(GROUP_ID_BYTES, b"\0"), GROUP_ID_BYTES)
+
+    def _slot_can_join(self, device: int, group: Any) -> None:
+        if not self.can_join(device, ctypes.string_at(group, GROUP_ID_BYTES)):  # type: ignore[attr-defined]
+            raise NotImplementedError("the group is out of reach")
+
+    def _slot_create_communicator(self, device: int, group: Any, rank: int, size: int, timeout_ms: int) -> Any:
+        identity = ctypes.string_at(group, GROUP_ID_BYTES)
+        return self.create_communicator(device, identity, rank, size, timeout_ms)  # type: ignore[attr-defined]
+
     def _fill_rest_of_compiler(self, part: Any) -> None:
         """Texts, sizes, and the two slots that return no status: nothing in these may fail when they are called."""
         part.dialect, part.group_size, part.local_memory = self.dialect.encode(), self.group_size, self.local_memory
@@ -277,8 +337,7 @@ class Plugin:
             setattr(table, name, self._callback(name, _REQUIRED[name], fail))
         for extension, slots in _EXTENSIONS.items():
             provided = self._provided(slots)
-            # `load` or `find` alone may well be helpers of the plug-in's own.
-            if not provided or (extension == "compiler" and "compile" not in provided):
+            if not provided or _ONLY_WITH.get(extension, provided[0]) not in provided:
                 continue
             part = _EXTENSION_TABLES[extension]()
             part.struct_size = ctypes.sizeof(part)
