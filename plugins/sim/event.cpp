@@ -18,9 +18,10 @@ using Clock = std::chrono::steady_clock;
 // One record of an event. Queued waits hold on to the record they were made for, whatever becomes of the event.
 class Marker {
  public:
-  void reach() {
+  void reach(FailurePointer failure) {
     std::lock_guard<std::mutex> lock(mutex_);
     time_ = Clock::now();
+    failure_ = std::move(failure);
     reached_.store(true, std::memory_order_release);
     changed_.notify_all();
   }
@@ -33,13 +34,16 @@ class Marker {
     changed_.wait(lock, done);
     return true;
   }
-  Clock::time_point time() const { return time_; }  // once reached
+  // Once reached.
+  Clock::time_point time() const { return time_; }
+  const FailurePointer& failure() const { return failure_; }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> reached_{false};
   Clock::time_point time_;
+  FailurePointer failure_;  // of the work before it
 };
 
 struct Event {
@@ -75,7 +79,7 @@ HpStatus record_event(int device, HpEvent handle, HpStream stream_handle) {
   if (!stream) return HP_INVALID_ARGUMENT;
   Event& event = event_of(handle);
   auto marker = std::make_shared<Marker>();
-  stream->submit(TaskKind::marker, true, [marker] { marker->reach(); });
+  stream->submit(TaskKind::marker, true, [marker, stream] { marker->reach(stream->failure()); });
   // Only now may others wait for it: a wait must always find its record already in a queue.
   std::lock_guard<std::mutex> lock(event.mutex);
   event.marker = std::move(marker);
@@ -86,14 +90,25 @@ HpStatus wait_event(int device, HpEvent handle, HpStream stream_handle) {
   Stream* const stream = find_stream(device, stream_handle);
   if (!stream) return HP_INVALID_ARGUMENT;
   auto marker = event_of(handle).latest();
-  if (!marker || marker->reached()) return HP_OK;
-  stream->submit(TaskKind::marker, false, [marker = std::move(marker)] { marker->wait(0); });
+  if (!marker) return HP_OK;
+  const auto reached = [stream](const Marker& marker) {
+    if (marker.failure()) stream->inherit(marker.failure());
+  };
+  if (marker->reached()) {
+    reached(*marker);
+    return HP_OK;
+  }
+  stream->submit(TaskKind::marker, false, [marker = std::move(marker), reached] {
+    marker->wait(0);
+    reached(*marker);
+  });
   return HP_OK;
 }
 
 HpStatus synchronize_event(int device, HpEvent handle, uint32_t timeout_ms) {
   const auto marker = event_of(handle).latest();
-  if (!marker || marker->reached() || marker->wait(timeout_ms)) return HP_OK;
+  if (!marker) return HP_OK;
+  if (marker->reached() || marker->wait(timeout_ms)) return marker->failure() ? marker->failure()->report() : HP_OK;
   return host->fail(HP_TIMEOUT, "an event of sim:%d was not reached within %u ms", device, timeout_ms);
 }
 

@@ -31,20 +31,30 @@ std::chrono::nanoseconds spin_time() {
 bool Stream::revive() {
   if (!idle()) return false;
   std::lock_guard<std::mutex> lock(failure_mutex_);
-  failure_.clear();
+  failure_.reset();
   failed_.store(false, std::memory_order_relaxed);
   alive_.store(true, std::memory_order_relaxed);
   return true;
 }
 
 void Stream::note_failure(HpStatus status, const char* operator_name, const char* what) {
-  std::lock_guard<std::mutex> lock(failure_mutex_);
-  if (failed_.load(std::memory_order_relaxed)) return;
   char text[64];
   snprintf(text, sizeof text, "sim:%d stream %d: ", device_, number_);
-  failure_ = *operator_name ? "operator '" + std::string(operator_name) + "' failed on " + text + what
-                            : text + std::string(what);
-  failure_status_ = status;
+  const std::string message = *operator_name ? "operator '" + std::string(operator_name) + "' failed on " + text + what
+                                             : text + std::string(what);
+  inherit(std::make_shared<QueuedFailure>(status, message));
+}
+
+FailurePointer Stream::failure() {
+  if (!failed_.load(std::memory_order_acquire)) return nullptr;
+  std::lock_guard<std::mutex> lock(failure_mutex_);
+  return failure_;
+}
+
+void Stream::inherit(FailurePointer failure) {
+  std::lock_guard<std::mutex> lock(failure_mutex_);
+  if (failure_ && !failure_->reported) return;
+  failure_ = std::move(failure);
   failed_.store(true, std::memory_order_release);
 }
 
@@ -145,10 +155,12 @@ HpStatus Stream::synchronize(uint32_t timeout_ms) {
     if (!in_time) return timed_out(target);
   }
   if (!failed_.load(std::memory_order_acquire)) return HP_OK;
-  std::lock_guard<std::mutex> lock(failure_mutex_);
-  if (!failed_.load(std::memory_order_relaxed)) return HP_OK;
+  std::unique_lock<std::mutex> lock(failure_mutex_);
+  const FailurePointer failure = std::move(failure_);
+  failure_ = nullptr;
   failed_.store(false, std::memory_order_relaxed);
-  return host->fail(failure_status_, "%s", failure_.c_str());
+  lock.unlock();
+  return failure ? failure->report() : HP_OK;
 }
 
 namespace {

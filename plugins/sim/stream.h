@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "config.h"
+#include "failure.h"
 #include "fault.h"
 #include "hardpoint/plugin.h"
 #include "host.h"
@@ -40,6 +41,10 @@ class Stream {
   void submit(TaskKind kind, bool tiny, Work&& work);
 
   HpStatus synchronize(uint32_t timeout_ms);
+  // The first failure since the last report; null if there is none.
+  FailurePointer failure();
+  // Of work elsewhere that this stream's further work depends on.
+  void inherit(FailurePointer failure);
   bool idle() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire); }
 
   // A destroyed stream finishes its work. Its thread and its ring are used again by a later `create`.
@@ -88,8 +93,7 @@ class Stream {
 
   std::atomic<bool> failed_{false};
   std::mutex failure_mutex_;
-  std::string failure_;  // the first one since the last report
-  HpStatus failure_status_ = HP_OK;
+  FailurePointer failure_;  // the first one since the last report
 
   // What the worker is at, for the message of a timeout.
   std::atomic<const char*> running_operator_{nullptr};

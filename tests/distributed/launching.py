@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,13 +26,11 @@ def launch(
     program: str, ranks: int, *arguments: str, check: bool = True, timeout: float = 200, **variables: str
 ) -> list[Ended]:
     """Run a program of the folder ``programs`` in as many processes, and wait for all of them."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {
-            k: v for k, v in os.environ.items() if not k.startswith(("HARDPOINT_COLLECTIVES", "TORCHELASTIC"))
-        }
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("HARDPOINT_", "TORCHELASTIC"))}
         environment |= {"HARDPOINT_DEVICE": "sim", "OMP_NUM_THREADS": "1", "TEST_STORE": f"{folder}/store", **variables}
         command = [sys.executable, "-W", "ignore", str(PROGRAMS / program), *arguments]
-        logs = [open(f"{folder}/{rank}.log", "w+") for rank in range(ranks)]
+        logs = [opened.enter_context(open(f"{folder}/{rank}.log", "w+")) for rank in range(ranks)]
         processes = [
             subprocess.Popen(
                 command,
@@ -54,7 +53,6 @@ def launch(
         for log, process in zip(logs, processes, strict=True):
             log.seek(0)
             ended.append(Ended(process.returncode, log.read()))
-            log.close()
         told = "\n".join(f"--- rank {rank}: {e.code}\n{e.text[-3000:]}" for rank, e in enumerate(ended))
         assert codes, f"{program} did not end in {timeout} s:\n{told}"
         if check:

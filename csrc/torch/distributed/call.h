@@ -29,15 +29,20 @@ struct Signature {
 struct Call {
   enum class Kind { kCollective, kSend, kReceive };
 
-  Call(const char* name, c10d::OpType type, Signature signature) : name(name), type(type), signature(signature) {}
-  Call(const char* name, c10d::OpType type, Signature signature, Kind kind, int peer)
-      : name(name), type(type), signature(signature), kind(kind), peer(peer) {}
+  Call(const char* name, c10d::OpType type, Signature signature, Kind kind = Kind::kCollective, int peer = -1)
+      : name(name),
+        op(Operator::intern(std::string("c10d::") + name)),
+        type(type),
+        signature(signature),
+        kind(kind),
+        peer(peer) {}
 
   const char* name;  // as in torch.distributed: "all_reduce"
+  Operator& op;      // counted like one of torch's
   c10d::OpType type;
   Signature signature;
-  Kind kind = Kind::kCollective;
-  int peer = -1;        // of a send or a receive; -1: any
+  Kind kind;
+  int peer;             // of a send or a receive; -1: any
   uint64_t number = 0;  // among the group's calls of this kind
   // Dense, on the device. An output that is an input too is in both lists.
   Tensors inputs, outputs;

@@ -187,12 +187,14 @@ void ProcessGroup::start(c10::ArrayRef<Call> calls) {
     for (size_t i = 0; i < calls.size(); ++i) {
       const Call& call = calls[i];
       const bool through_plugin = call.native && (call.kind == Call::Kind::kCollective || pairs_);
+      const OperatorScope scope(call.op);
       done[i] = through_plugin && call.native(communicator, stream);
     }
     if (as_group) communicator.end_group();
   }
   for (size_t i = 0; i < calls.size(); ++i) {
     const Call& call = calls[i];
+    call.op.count(done[i] ? Tier::kVendor : Tier::kCpu);
     if (!done[i]) {
       staging_->run(call, torch_stream);
       continue;
