@@ -18,7 +18,7 @@
 namespace sim {
 
 constexpr int kMaxRanks = 64;
-constexpr size_t kSlotBytes = 512 << 10;         // of a collective's step, two for each rank
+constexpr size_t kSlotBytes = 1 << 20;         // of a collective's step, two for each rank
 constexpr size_t kChannelSlotBytes = 128 << 10;  // of a message
 constexpr uint64_t kChannelSlots = 4;
 
