@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <chrono>
+#include <future>
 #include <sstream>
 
 namespace hp::torch_adapter {
@@ -55,6 +56,17 @@ Words from_host(const at::Tensor& tensor) {
 c10::DistBackendError aborted_error(const Call& call, int rank) {
   return {{__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
           c10::str("rank ", rank, ": ", call.name, " #", call.number, " ", call.signature.text(), " was aborted")};
+}
+
+// How long others may take to tell what they called.
+constexpr std::chrono::milliseconds kDiagnosis(1000);
+
+std::string others(int rank, int size) {
+  std::string list;
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer != rank) list += (list.empty() ? "" : ", ") + std::to_string(peer);
+  }
+  return "It was to meet rank " + list + ".";
 }
 
 at::Tensor pinned_like(const at::Tensor& tensor) {
@@ -208,26 +220,41 @@ std::string Staging::diagnosis(const Call& call) noexcept {
   if (call.kind != Call::Kind::kCollective) {
     return "The other process is rank " + std::to_string(call.peer) + ".";
   }
-  try {
-    const std::string prefix = "stuck/" + std::to_string(call.number) + "/";
-    const std::string text = std::string(call.name) + " " + call.signature.text();
-    store_->set(prefix + std::to_string(gloo_->getRank()), std::vector<uint8_t>(text.begin(), text.end()));
-    std::string missing;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    for (int peer = 0; peer < gloo_->getSize(); ++peer) {
-      const std::vector<std::string> key = {prefix + std::to_string(peer)};
-      bool there = store_->check(key);
-      while (!there && std::chrono::steady_clock::now() < deadline) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        there = store_->check(key);
-      }
-      if (!there) missing += (missing.empty() ? "" : ", ") + std::to_string(peer);
+  // On a thread of its own: the store may be out of reach, and then its answer takes for ever.
+  std::promise<std::string> answer;
+  std::future<std::string> told = answer.get_future();
+  std::thread([self = shared_from_this(), call, answer = std::move(answer)]() mutable {
+    try {
+      answer.set_value(self->ask_others(call));
+    } catch (...) {
+      answer.set_exception(std::current_exception());
     }
-    if (missing.empty()) return "All ranks called it, and the connection between them broke.";
-    return "No word of it from rank " + missing + ": not there yet, stuck elsewhere, or gone.";
+  }).detach();
+  try {
+    if (told.wait_for(2 * kDiagnosis) == std::future_status::ready) return told.get();
   } catch (const std::exception&) {
-    return "The store is out of reach too, so its process (rank 0's, without torchrun) may be gone.";
   }
+  return "The store is out of reach too: its process (rank 0's, without torchrun) or the network may be gone. " +
+         others(gloo_->getRank(), gloo_->getSize());
+}
+
+std::string Staging::ask_others(const Call& call) {
+  const std::string prefix = "stuck/" + std::to_string(call.number) + "/";
+  const std::string text = std::string(call.name) + " " + call.signature.text();
+  store_->set(prefix + std::to_string(gloo_->getRank()), std::vector<uint8_t>(text.begin(), text.end()));
+  std::string missing;
+  const auto deadline = std::chrono::steady_clock::now() + kDiagnosis;
+  for (int peer = 0; peer < gloo_->getSize(); ++peer) {
+    const std::vector<std::string> key = {prefix + std::to_string(peer)};
+    bool there = store_->check(key);
+    while (!there && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      there = store_->check(key);
+    }
+    if (!there) missing += (missing.empty() ? "" : ", ") + std::to_string(peer);
+  }
+  if (missing.empty()) return "All ranks called it, and the connection between them broke.";
+  return "No word of it from rank " + missing + ": not there yet, stuck elsewhere, or gone.";
 }
 
 }  // namespace hp::torch_adapter

@@ -51,6 +51,7 @@ class Staging : public std::enable_shared_from_this<Staging> {
   void compare(const Call& call);
   // Who called what, as far as the others tell within a moment.
   std::string diagnosis(const Call& call) noexcept;
+  std::string ask_others(const Call& call);
   HostThread& thread_for(Call::Kind kind) { return threads_[static_cast<int>(kind)]; }
 
   const c10::intrusive_ptr<c10d::Store> store_;
