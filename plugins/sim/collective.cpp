@@ -23,7 +23,7 @@ Collective::Collective(Group& group, CollectiveOrder& order, const Signature& si
     : group_(group),
       order_(order),
       signature_(signature),
-      label_(signature.name() + std::string(" #") + std::to_string(signature.number)),
+      label_(signature.label()),
       dst_(dst),
       src_(src),
       unit_(signature.reduces() ? element_bytes(signature.element) : 1),
@@ -95,22 +95,33 @@ void Collective::post() {
 
 void Collective::compare() {
   wait(group_.everyone(), &Member::posted, signature_.number);
+  const auto signature_of = [this](int r) -> const Signature& {
+    return group_.member(r).signatures[signature_.number % 2];
+  };
+  bool agreed = true;
   for (int r = 0; r < group_.size; ++r) {
-    const Signature& other = group_.member(r).signatures[signature_.number % 2];
-    if (other.number == signature_.number && other.matches(signature_)) continue;
-    // Every rank that notices says it in the same words.
-    const int low = std::min(r, group_.rank), high = std::max(r, group_.rank);
-    const Signature& lower = low == r ? other : signature_;
-    const Signature& higher = low == r ? signature_ : other;
-    if (other.number != signature_.number) {
-      group_.fail(HP_ERROR,
-                  label_ + ": rank " + std::to_string(r) + " did not run this call and went on to " + other.text());
-    } else {
-      group_.fail(HP_INVALID_ARGUMENT, label_ + ": rank " + std::to_string(high) + " calls " + higher.text() +
-                                           ", rank " + std::to_string(low) + " " + lower.text());
-    }
+    const Signature& other = signature_of(r);
+    agreed &= other.matches(signature_);
+    if (other.number == signature_.number) continue;
+    group_.fail(HP_ERROR,
+                label_ + ": rank " + std::to_string(r) + " did not run this call and went on to " + other.text());
     group_.throw_failure();
   }
+  if (agreed) return;
+  // The same words, whoever is the first to notice.
+  std::string text;
+  Ranks named = 0;
+  for (int r = 0; r < group_.size; ++r) {
+    if (named & only(r)) continue;
+    Ranks alike = 0;
+    for (int other = r; other < group_.size; ++other)
+      if (signature_of(other).matches(signature_of(r))) alike |= only(other);
+    text += (named == 0 ? "" : ", ") + group_.names(alike) + (alike == only(r) ? " calls " : " call ") +
+            signature_of(r).text();
+    named |= alike;
+  }
+  group_.fail(HP_INVALID_ARGUMENT, signature_of(0).label() + ": " + text);
+  group_.throw_failure();
 }
 
 void Collective::wait(Ranks among, std::atomic<uint64_t> Member::* counter, uint64_t target) {

@@ -51,7 +51,7 @@ class Collective {
   Group& group_;
   CollectiveOrder& order_;
   const Signature signature_;
-  const std::string label_;  // "all_reduce #5"
+  const std::string label_;
   char* const dst_;
   const char* const src_;
   const size_t unit_;  // bytes of what sizes are counted in

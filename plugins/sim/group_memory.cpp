@@ -38,12 +38,19 @@ constexpr size_t whole_pages(size_t bytes) { return (bytes + 4095) / 4096 * 4096
 // Ranks of one process would take each other's locks for their own.
 uint64_t process_token() {
   static const uint64_t token = [] {
-    uint64_t random = 0;
-    while (random == 0)
-      if (getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<uint64_t>(getpid());
-    return random;
+    uint64_t random;
+    if (getrandom(&random, sizeof random, 0) != sizeof random) throw Failure(HP_ERROR, "getrandom");
+    return random | 1;  // 0 is nobody's
   }();
   return token;
+}
+
+// Memory for a part of the object, so that a full /dev/shm is an error here and not SIGBUS at the first touch.
+bool reserve(int fd, off_t first, size_t bytes) {
+  int result;
+  do result = fallocate(fd, 0, first, static_cast<off_t>(bytes));
+  while (result != 0 && errno == EINTR);
+  return result == 0 || errno == EOPNOTSUPP;
 }
 
 std::string last_error(const char* what) { return std::string(what) + ": " + strerror(errno); }
@@ -143,8 +150,7 @@ void Group::map(const std::string& name) {
   if (fstat(fd_, &status) != 0) throw Failure(HP_ERROR, last_error("fstat"));
   if (status.st_size != 0 && static_cast<size_t>(status.st_size) != bytes_) throw_different_sizes();
   if (ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) throw Failure(HP_ERROR, last_error("ftruncate"));
-  // Without this a full /dev/shm would end the process with SIGBUS at the first touch.
-  if (fallocate(fd_, 0, 0, static_cast<off_t>(channel_data)) != 0 && errno != EOPNOTSUPP)
+  if (!reserve(fd_, 0, channel_data))
     throw Failure(HP_OUT_OF_MEMORY, last_error("/dev/shm") + "; a group of " + std::to_string(size) + " needs " +
                                         std::to_string(channel_data >> 10) + " KiB there, and " +
                                         std::to_string(kChannelSlots * kChannelSlotBytes >> 10) +
@@ -201,7 +207,7 @@ void Group::unmap() {
 void Group::reserve_channel(int to) {
   if (reserved_[static_cast<size_t>(to)]) return;
   const off_t first = channel_slot(rank, to, 0) - reinterpret_cast<char*>(header_);
-  if (fallocate(fd_, 0, first, kChannelSlots * kChannelSlotBytes) != 0 && errno != EOPNOTSUPP) {
+  if (!reserve(fd_, first, kChannelSlots * kChannelSlotBytes)) {
     fail(HP_OUT_OF_MEMORY, last_error("/dev/shm") + "; messages from rank " + std::to_string(rank) + " to rank " +
                                std::to_string(to) + " need " + std::to_string(kChannelSlots * kChannelSlotBytes >> 10) +
                                " KiB there");
@@ -226,10 +232,8 @@ void Group::ring_others() {
 void Group::wait(const std::string& call, const std::function<Ranks()>& pending) {
   // Ranks that outnumber the cores only hinder each other by spinning.
   const std::chrono::microseconds spin(size <= config.cores ? 20 : 1);
-  if (pending() == 0 || spin_until(spin, [&] { return pending() == 0 || failed(); })) {
-    if (failed()) throw_failure();
-    return;
-  }
+  // What has come counts, whatever failed afterwards.
+  if (pending() == 0 || spin_until(spin, [&] { return pending() == 0; })) return;
   Member& me = self();
   struct Sleeper {
     std::atomic<uint32_t>& count;
@@ -242,8 +246,8 @@ void Group::wait(const std::string& call, const std::function<Ranks()>& pending)
   for (;;) {
     const uint32_t seen = me.bell.load();
     const Ranks missing = pending();
-    if (failed()) throw_failure();
     if (missing == 0) return;
+    if (failed()) throw_failure();
     Clock::time_point now = Clock::now();
     const bool limited = timeout_ms_ != 0 && (missing & ~only(rank)) != 0;
     look_after(call, pending, now >= next_look);

@@ -18,7 +18,7 @@
 namespace sim {
 
 constexpr int kMaxRanks = 64;
-constexpr size_t kSlotBytes = 1 << 20;         // of a collective's step, two for each rank
+constexpr size_t kSlotBytes = 1 << 20;           // of a collective's step, two for each rank
 constexpr size_t kChannelSlotBytes = 128 << 10;  // of a message
 constexpr uint64_t kChannelSlots = 4;
 
@@ -100,8 +100,8 @@ class Group {
   }
 
   // Calls `pending`, the ranks that are still waited for, again and again until there are none. Throws Failure when the
-  // group has failed, and makes it fail when time runs out or one of those ranks is gone. A process does not wait for
-  // its own rank in vain: that has no limit.
+  // group has failed meanwhile, and makes it fail when time runs out or one of those ranks is gone. A process does not
+  // wait for its own rank in vain: that has no limit.
   void wait(const std::string& call, const std::function<Ranks()>& pending);
   void ring(int whose);
   void ring_others();
@@ -109,6 +109,8 @@ class Group {
   // The first failure is everybody's. From any thread.
   void fail(HpStatus status, const std::string& what) noexcept;
   bool failed() const;
+  // "rank 1", "ranks 0, 2"
+  std::string names(Ranks ranks) const;
   [[noreturn]] void throw_failure() const;
 
  private:
@@ -122,7 +124,6 @@ class Group {
   bool process_is_gone(int of) const;
   // Fails for the ranks that will never come.
   void look_after(const std::string& call, const std::function<Ranks()>& pending, bool at_processes);
-  std::string names(Ranks ranks) const;
 
   const uint32_t timeout_ms_;
   int fd_ = -1;

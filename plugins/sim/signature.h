@@ -22,6 +22,8 @@ struct Signature {
   bool reduces() const { return kind <= CollectiveKind::reduce_scatter; }
   bool matches(const Signature& other) const;
   const char* name() const;
+  // "all_reduce #5"
+  std::string label() const { return name() + std::string(" #") + std::to_string(number); }
   // "all_reduce of 8 float32 (sum)"
   std::string text() const;
 };
