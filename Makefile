@@ -63,6 +63,7 @@ bench: ready
 	@$(PYTHON) benchmarks/models.py
 	@$(PYTHON) benchmarks/paddle_dispatch.py
 	@$(PYTHON) benchmarks/observers.py
+	@$(PYTHON) benchmarks/collectives.py
 	@if ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1; then $(PYTHON) benchmarks/opencl.py; fi
 
 # Never an error: without OpenCL its tests are skipped, and say so.

@@ -88,3 +88,13 @@ def test_opencl():
     assert case["name"] == "add, 1,000"
     assert case["ratio"] == pytest.approx(case["device_us"] / case["native_us"])
     assert case["cpu_operators"] == []
+
+
+def test_collectives():
+    result = printed("collectives.py", "--mebibytes", "1")
+    assert result["ranks"] == 2
+    assert [case["bytes"] for case in result["cases"]] == sorted(case["bytes"] for case in result["cases"])
+    for case in result["cases"]:
+        assert case["ratio"] == pytest.approx(case["gloo_us"] / case["plugin_us"])
+        assert case["staged_ratio"] == pytest.approx(case["gloo_us"] / case["host_us"])
+    assert result["ddp"].keys() == {"plugin", "host", "gloo"}

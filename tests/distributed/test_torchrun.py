@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from launching import PROGRAMS
+from plugin_tools import ROOT
 
 
 def torchrun(folder: Path, fate: str, way: str) -> tuple[str, dict[str, torch.Tensor]]:
@@ -31,3 +32,11 @@ def test_a_job_that_loses_a_process(tmp_path: Path, way: str) -> None:
     assert "rank 0 began at step 4" in text
     for name, value in weights.items():
         torch.testing.assert_close(again[name], value, rtol=0, atol=0)
+
+
+def test_the_example() -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command.append(str(ROOT / "examples" / "distributed_training.py"))
+    done = subprocess.run(command, env=os.environ, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "2 processes: " in done.stdout

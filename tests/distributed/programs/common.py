@@ -9,16 +9,18 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-import hardpoint  # noqa: F401
+import hardpoint.torch
 
 RANK = int(os.environ["RANK"])
 SIZE = int(os.environ["WORLD_SIZE"])
-DEVICE = torch.device("sim", RANK % torch.sim.device_count())
+NAME = hardpoint.torch.mount()
+MODULE = torch.get_device_module(NAME)
+DEVICE = torch.device(NAME, RANK % MODULE.device_count())
 
 
-def start(backend: str = "cpu:gloo,sim:hardpoint", timeout: float = 60, bound: bool = False) -> None:
+def start(backend: str = f"cpu:gloo,{NAME}:hardpoint", timeout: float = 60, bound: bool = False) -> None:
     """`bound`: the group knows its device, so that sends and receives go through the plug-in too."""
-    torch.sim.set_device(DEVICE)
+    MODULE.set_device(DEVICE)
     dist.init_process_group(
         backend,
         init_method=f"file://{os.environ['TEST_STORE']}",

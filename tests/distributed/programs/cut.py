@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from common import DEVICE, RANK
+from common import DEVICE, MODULE, RANK
 
-torch.sim.set_device(DEVICE)
+MODULE.set_device(DEVICE)
 dist.init_process_group(timeout=timedelta(seconds=float(sys.argv[1])))
 counts, last = torch.ones(1000, device=DEVICE), time.monotonic()
 try:

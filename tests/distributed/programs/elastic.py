@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from common import DEVICE, RANK, SIZE
+from common import DEVICE, MODULE, RANK, SIZE
 from nets import STEPS, net, train
 from torch.nn.parallel import DistributedDataParallel
 
 folder, result, fate = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-torch.sim.set_device(DEVICE)
+MODULE.set_device(DEVICE)
 dist.init_process_group(timeout=timedelta(seconds=20))
 model = DistributedDataParallel(net("digits"))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
