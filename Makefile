@@ -47,7 +47,7 @@ ready: $(VENV)/.built
 
 demo: ready
 	@$(PYTHON) examples/digits.py
-	@GLOG_minloglevel=1 $(PYTHON) examples/digits_paddle.py
+	@GLOG_minloglevel=1 $(PYTHON) -W "ignore:No ccache found" examples/digits_paddle.py
 
 test: ready lint
 	@echo "== tests"

@@ -162,7 +162,6 @@ def test_what_is_optional_may_be_absent(init: str, extensions: list[str], tmp_pa
     answer = ask(USE, build(tmp_path / "plugin", init), tmp_path)
     check_use(answer)
     assert answer["extensions"] == extensions
-    assert answer["pinned"] == ("pinned" in extensions)
 
 
 @pytest.mark.parametrize(("table", "params"), [(1128, 96), (1032, 96), (976, 96), (920, 96), (912, 88)])

@@ -247,7 +247,6 @@ bool PinnedAllocator::record_stream(const void* ptr, Stream& stream) {
 }
 
 bool PinnedAllocator::is_pinned(const void* ptr) const {
-  if (!impl_->supported()) return false;
   std::lock_guard<std::mutex> lock(impl_->mutex);
   return impl_->find(ptr) != nullptr;
 }

@@ -20,12 +20,14 @@ class PinnedAllocator {
   explicit PinnedAllocator(Runtime& runtime);
   ~PinnedAllocator();
 
-  // True where the plug-in locks pages. Without, allocate gives plain memory and is_pinned says false.
+  // True where the plug-in locks pages. Without, allocate gives plain memory, which counts as pinned all the same: it
+  // is what this device has for copies, and callers such as DDP insist that what they asked to be pinned is.
   bool supported() const;
   void* allocate(size_t bytes);
   void free(void* ptr) noexcept;
   // False when `ptr` is not inside one of our blocks.
   bool record_stream(const void* ptr, Stream& stream);
+  // Whether `ptr` is inside one of our blocks.
   bool is_pinned(const void* ptr) const;
   void empty_cache();
   PinnedStats stats() const;

@@ -106,7 +106,8 @@ typedef struct HpEvents {
   HpStatus (*destroy)(int device, HpEvent event);
   /* An event may be recorded again; waits refer to the latest record. */
   HpStatus (*record)(int device, HpEvent event, HpStream stream);
-  /* Makes later work of `stream` wait. The event may belong to another device of this plug-in. */
+  /* Makes later work of `stream` wait. The event may belong to another device of this plug-in. If work before the event
+   * failed and nobody has been told, `stream` has failed as well: a program may never wait for the other stream. */
   HpStatus (*wait)(int device, HpEvent event, HpStream stream);
   HpStatus (*synchronize)(int device, HpEvent event, uint32_t timeout_ms);
   /* HP_OK or HP_NOT_READY. An event that was never recorded is done. */
@@ -211,8 +212,8 @@ typedef struct HpCollectives {
    * receives on another, and on others than the collectives: none waits for a call of another kind. */
   HpStatus (*send)(HpCommunicator communicator, const void* src, size_t bytes, int peer, HpStream stream);
   HpStatus (*receive)(HpCommunicator communicator, void* dst, size_t bytes, int peer, HpStream stream);
-  /* Between the two, calls of this thread on one stream are collected; they are queued by group_end and run at the same
-   * time. (optional, both or none) */
+  /* Between the two, calls of this thread on one stream are collected; they are queued by group_end, the outermost one
+   * where groups are nested, and run at the same time. (optional, both or none) */
   HpStatus (*group_start)(HpCommunicator communicator);
   HpStatus (*group_end)(HpCommunicator communicator);
 } HpCollectives;

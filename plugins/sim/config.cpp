@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "host.h"
 
@@ -49,6 +50,16 @@ HpStatus read_switch(const char* name, bool* value) {
   return status;
 }
 
+HpStatus read_collectives(Collectives* collectives) {
+  const char* const text = getenv("HARDPOINT_SIM_COLLECTIVES");
+  if (!text || !*text) return HP_OK;
+  const std::string_view value = text;
+  if (value != "0" && value != "1" && value != "pairs")
+    return host->fail(HP_INVALID_ARGUMENT, "HARDPOINT_SIM_COLLECTIVES is '%s'; expected 0, 1 or pairs", text);
+  *collectives = value == "0" ? Collectives::none : value == "1" ? Collectives::all : Collectives::pairs;
+  return HP_OK;
+}
+
 int num_cores() {
   cpu_set_t cores;
   const long count =
@@ -75,7 +86,7 @@ HpStatus read_config() {
   if (HpStatus s = read_number("HARDPOINT_SIM_MEMORY", true, page, uint64_t{1} << 40, &memory)) return s;
   if (HpStatus s = read_switch("HARDPOINT_SIM_DETERMINISTIC", &read.deterministic)) return s;
   if (HpStatus s = read_switch("HARDPOINT_SIM_CHECKED", &read.checked)) return s;
-  if (HpStatus s = read_switch("HARDPOINT_SIM_COLLECTIVES", &read.collectives)) return s;
+  if (HpStatus s = read_collectives(&read.collectives)) return s;
   if (HpStatus s = read_number("HARDPOINT_SIM_HANG_SECONDS", false, 0, 1000000, &read.hang_seconds)) return s;
   if (HpStatus s = read_number("HARDPOINT_SIM_JITTER", false, 0, UINT64_MAX, &read.jitter_seed)) return s;
   const char* jitter = getenv("HARDPOINT_SIM_JITTER");

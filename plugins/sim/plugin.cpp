@@ -96,6 +96,26 @@ const HpCollectives collectives = {
     guarded<group_end>,
 };
 
+// What is enough for Hardpoint to make the others of, except reductions.
+const HpCollectives pairs = {
+    sizeof(HpCollectives),
+    guarded<group_id>,
+    guarded<can_join>,
+    guarded<create_communicator>,
+    guarded_release<destroy_communicator>,
+    guarded_release<abort_communicator>,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    guarded<send>,
+    guarded<receive>,
+    guarded<group_start>,
+    guarded<group_end>,
+};
+
 const HpKernel kernels[] = {
     {"add", __tvm_ffi_add, HP_KERNEL_STRIDED},   {"mul", __tvm_ffi_mul, HP_KERNEL_STRIDED},
     {"relu", __tvm_ffi_relu, HP_KERNEL_STRIDED}, {"fill", __tvm_ffi_fill, HP_KERNEL_STRIDED},
@@ -127,7 +147,8 @@ HpStatus open() {
   if (HpStatus status = read_config()) return status;
   if (HpStatus status = set_faults(getenv("HARDPOINT_SIM_FAULT"))) return status;
   if (HpStatus status = reserve_memory()) return status;
-  if (!config.collectives) plugin.collectives = nullptr;
+  if (config.collectives == Collectives::none) plugin.collectives = nullptr;
+  if (config.collectives == Collectives::pairs) plugin.collectives = &pairs;
   find_toolchain();
   open_pool();
   open_streams();

@@ -102,7 +102,8 @@ class Reduction {
 // The factor of a scaled sum is applied before it.
 at::Tensor scaled(const at::Tensor& tensor, const ReduceOp& op) {
   if (op.op_ != ReduceOp::PREMUL_SUM) return tensor;
-  const auto* factor = static_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  // The name that all of torch 2.11 to 2.13 have.
+  const auto* factor = static_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   return factor->tensor_factor.defined() ? tensor.mul(factor->tensor_factor) : tensor.mul(factor->double_factor);
 }
 

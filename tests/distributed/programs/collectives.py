@@ -1,6 +1,7 @@
 """Every collective, against gloo on the CPU where gloo has it, else against what every process can compute itself.
 
-The one argument says how: "bound" or "free", the way that the group learns of its device.
+The arguments: "bound" or "free", the way that the group learns of its device; then the tiers that must have served sums
+and broadcasts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import sys
 import torch
 import torch.distributed as dist
 from common import DEVICE, RANK, SIZE, end, start
+
+import hardpoint
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -228,4 +231,8 @@ def large() -> None:
 start(bound=sys.argv[1] == "bound")
 for check in (reductions, moves, uneven, pairs, groups, large):
     check()
+calls = hardpoint.counters()
+assert set(calls["c10d::broadcast"]) == {sys.argv[3]}, calls
+assert sys.argv[2] in calls["c10d::all_reduce"], calls
+assert (set(calls["c10d::send"]) == {"vendor"}) == (sys.argv[1:] != ["bound", "cpu", "cpu"] and sys.argv[1] == "bound")
 end()
