@@ -5,7 +5,6 @@
 // without naming a stream, once its own streams are done with the memory as far as it knows; the block is given back
 // after all work that is queued on them now.
 #include <paddle/phi/backends/device_ext.h>
-#include <paddle/phi/core/enforce.h>
 
 #include <cstring>
 #include <map>
@@ -15,6 +14,8 @@
 #include "../core/allocator.h"
 #include "../core/pinned.h"
 #include "adapter.h"
+#include "collectives.h"
+#include "status.h"
 
 namespace hp::paddle_adapter {
 namespace {
@@ -47,28 +48,6 @@ struct Callbacks {
     return stream == nullptr ? at(device).default_stream() : *reinterpret_cast<Stream*>(stream);
   }
   static Event& event_at(C_Event event) { return *reinterpret_cast<Event*>(event); }
-
-  // For what the program waits for: an exception tells it more than a status, and reaches it the same way.
-  template <class Action>
-  static C_Status checked(Action action) {
-    try {
-      action();
-      return C_SUCCESS;
-    } catch (const Error& error) {
-      PADDLE_THROW(common::errors::External("%s", error.what()));
-    }
-  }
-  // For the rest, some of which is called where nothing may be thrown: the reason goes to stderr.
-  template <class Action>
-  static C_Status guarded(Action action) {
-    try {
-      action();
-      return C_SUCCESS;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "[hardpoint] %s\n", error.what());
-      return C_ERROR;
-    }
-  }
 
   // ---- Devices
 
@@ -340,6 +319,8 @@ struct Callbacks {
 
   static void fill(C_DeviceInterface& table) {
     fill_newer(table, 0);
+    // Behind what all versions share, too.
+    if (table.size == sizeof(table)) fill_collectives(table, self().runtime, self().pinned);
     table.initialize = nothing;
     table.finalize = nothing;
     table.init_device = init_device;
