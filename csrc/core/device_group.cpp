@@ -6,6 +6,7 @@
 #include <optional>
 #include <thread>
 
+#include "allocator.h"
 #include "pinned.h"
 
 namespace hp {
@@ -145,6 +146,11 @@ DeviceGroup::~DeviceGroup() {
   }
 }
 
+void DeviceGroup::note(Stream& stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (std::find(streams_.begin(), streams_.end(), &stream) == streams_.end()) streams_.push_back(&stream);
+}
+
 void DeviceGroup::run(Stream& stream, const Native& native, Staged staged, bool is_send) {
   try {
     if (native_) {
@@ -152,10 +158,7 @@ void DeviceGroup::run(Stream& stream, const Native& native, Staged staged, bool 
         native_->start_group();
         calls.begun.push_back(native_.get());
       }
-      {
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (std::find(streams_.begin(), streams_.end(), &stream) == streams_.end()) streams_.push_back(&stream);
-      }
+      note(stream);
       if (native(*native_)) return;
     }
     if (calls.depth > 0) {
@@ -272,8 +275,35 @@ void DeviceGroup::all_to_all(const std::vector<Part>& sent, const std::vector<Pa
   });
 }
 
+bool DeviceGroup::native_send(const void* src, size_t bytes, int peer, Stream& stream) {
+  // Among other calls it starts with them; alone it goes from a copy, on a stream of its own.
+  if (calls.depth > 0 || bytes == 0 || peer < 0 || peer >= size) return native_->send(src, bytes, peer, stream);
+  Stream* own;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    send_streams_.resize(size);
+    own = send_streams_[peer];
+  }
+  if (own == nullptr) {
+    own = &device.new_stream(0);
+    std::lock_guard<std::mutex> lock(mutex_);
+    send_streams_[peer] = own;
+  }
+  note(*own);
+  CachingAllocator& allocator = device.allocator();
+  const std::unique_ptr<Block, std::function<void(Block*)>> copy(allocator.allocate(bytes, stream),
+                                                                 [&](Block* block) { allocator.free(block); });
+  device.copy_on_device(CachingAllocator::address(copy.get()), src, bytes, stream);
+  const std::unique_ptr<Event, std::function<void(Event*)>> copied(device.acquire_event(false),
+                                                                   [&](Event* event) { device.release_event(event); });
+  copied->record(stream);
+  copied->block(*own);
+  allocator.record_stream(copy.get(), *own);
+  return native_->send(CachingAllocator::address(copy.get()), bytes, peer, *own);
+}
+
 void DeviceGroup::send(const void* src, size_t bytes, int peer, Stream& stream) {
-  const auto native = [&](Communicator& group) { return group.send(src, bytes, peer, stream); };
+  const auto native = [&](Communicator&) { return native_send(src, bytes, peer, stream); };
   const auto staged = [=, &stream] {
     Staging staging(pinned_, device, stream, bytes);
     staging.fetch(src, bytes);

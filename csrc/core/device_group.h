@@ -48,6 +48,7 @@ class DeviceGroup {
   void all_gather(void* dst, const void* src, size_t bytes, Stream& stream);
   using Part = Communicator::Part;
   void all_to_all(const std::vector<Part>& sent, const std::vector<Part>& received, Stream& stream);
+  // Does not keep `stream` until the other receives, so that two may send to each other before they receive.
   void send(const void* src, size_t bytes, int peer, Stream& stream);
   void receive(void* dst, size_t bytes, int peer, Stream& stream);
 
@@ -61,13 +62,16 @@ class DeviceGroup {
   using Staged = std::function<void()>;
   // By the plug-in if it takes the call, else through the host, now or when the group of calls ends.
   void run(Stream& stream, const Native& native, Staged staged, bool is_send = false);
+  bool native_send(const void* src, size_t bytes, int peer, Stream& stream);
+  void note(Stream& stream);
   bool settled(std::chrono::seconds limit);
 
   PinnedAllocator& pinned_;
   HostGroup host_;
   std::unique_ptr<Communicator> native_;
   std::mutex mutex_;
-  std::vector<Stream*> streams_;  // with work of the communicator
+  std::vector<Stream*> streams_;       // with work of the communicator
+  std::vector<Stream*> send_streams_;  // by rank, made when needed
 };
 
 }  // namespace hp
