@@ -128,9 +128,11 @@ Stream& stream_at(C_CCLComm comm, C_Stream stream) {
 
 // ---- What does not depend on the plug-in
 
+// Paddle's buffer has 128 bytes.
 C_Status comm_name(C_CCLComm comm, char* name) {
   const DeviceGroup& group = group_at(comm);
-  std::snprintf(name, 128, "hardpoint %s, rank %d of %d", group.device.name().c_str(), group.rank, group.size);
+  std::snprintf(name, 128, "hardpoint %s, rank %d of %d, %s", group.device.name().c_str(), group.rank, group.size,
+                group.native() ? "by the plug-in" : "through the host");
   return C_SUCCESS;
 }
 

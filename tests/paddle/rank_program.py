@@ -1,0 +1,337 @@
+"""What one rank of test_paddle_distributed.py runs: ``rank_program.py FUNCTION SEED``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import paddle
+import paddle.distributed as dist
+from paddle.distributed import ReduceOp, fleet
+
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
+
+REDUCTIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+    ReduceOp.SUM: lambda all_: all_.sum(0),
+    ReduceOp.MAX: lambda all_: all_.max(0),
+    ReduceOp.MIN: lambda all_: all_.min(0),
+    ReduceOp.PROD: lambda all_: all_.prod(0),
+}
+DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64"]
+SEED = int(sys.argv[2])
+
+
+class Ranks:
+    """Every rank's numbers, known to each."""
+
+    def __init__(self) -> None:
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.cases = 0
+
+    def arrays(self, shape: tuple[int, ...], *, whole: bool = True) -> np.ndarray:
+        """One array a rank; whole ones are small, so that every dtype holds their sums and products."""
+        self.cases += 1
+        rng = np.random.default_rng([SEED, self.cases])
+        shape = (self.size, *shape)
+        return rng.integers(1, 4, shape).astype("float64") if whole else rng.standard_normal(shape)
+
+    def tensor(self, arrays: np.ndarray, dtype: str = "float32") -> paddle.Tensor:
+        return paddle.to_tensor(arrays[self.rank].astype("float64")).astype(dtype)
+
+
+def same(tensor: paddle.Tensor, expected: np.ndarray, tolerance: float = 0.0) -> None:
+    found = tensor.astype("float64").numpy()
+    assert found.shape == expected.shape, (found.shape, expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def way() -> str:
+    """How this process's default group communicates."""
+    group = dist.get_group()
+    return group.process_group.get_comm_name(dist.get_rank()).split(", ")[-1]
+
+
+def reductions(ranks: Ranks) -> None:
+    for dtype in DTYPES:
+        for op, expected in REDUCTIONS.items():
+            for shape in ((1,), (5, 7), (1003,)) if dtype == "float32" else ((19,),):
+                all_ = ranks.arrays(shape)
+                mine = ranks.tensor(all_, dtype)
+                dist.all_reduce(mine, op=op)
+                same(mine, expected(all_))
+                mine, root = ranks.tensor(all_, dtype), ranks.cases % ranks.size
+                dist.reduce(mine, dst=root, op=op)
+                if ranks.rank == root:
+                    same(mine, expected(all_))
+                parts = ranks.arrays((ranks.size, 4))
+                out = paddle.zeros([4], dtype)
+                dist.reduce_scatter(out, list(ranks.tensor(parts, dtype)), op=op)
+                same(out, expected(parts)[ranks.rank])
+    truths = ranks.arrays((50,)) > 2
+    for op, expected_truth in (
+        (ReduceOp.MAX, truths.any(0)),
+        (ReduceOp.MIN, truths.all(0)),
+        (ReduceOp.SUM, truths.any(0)),
+    ):
+        truth = paddle.to_tensor(truths[ranks.rank])
+        dist.all_reduce(truth, op=op)
+        assert (truth.numpy() == expected_truth).all()
+    # Several MiB, on the stream of the computation and beside it.
+    all_ = ranks.arrays((3, 300_001), whole=False)
+    mine = ranks.tensor(all_) * 2
+    dist.stream.all_reduce(mine, use_calc_stream=True)
+    same(mine - 1, all_.sum(0) * 2 - 1, 1e-5)
+    mine = ranks.tensor(all_) * 2
+    task = dist.all_reduce(mine, sync_op=False)
+    task.wait()
+    same(mine - 1, all_.sum(0) * 2 - 1, 1e-5)
+
+
+def movements(ranks: Ranks) -> None:
+    rank, size = ranks.rank, ranks.size
+    for dtype in [*DTYPES, "bool", "complex64"]:
+        for shape in ((1,), (3, 5), (700_001,)) if dtype == "float32" else ((9,),):
+            all_ = ranks.arrays(shape) if dtype != "bool" else (ranks.arrays(shape) > 2).astype("float64")
+            root = ranks.cases % size
+            mine = ranks.tensor(all_, dtype)
+            dist.broadcast(mine, src=root)
+            same(mine, all_[root])
+            if dtype in ("int16", "complex64"):  # which Paddle cannot split by itself
+                continue
+            gathered: list[paddle.Tensor] = []
+            dist.all_gather(gathered, ranks.tensor(all_, dtype))
+            same(paddle.stack([one.astype("float64") for one in gathered]), all_)
+    for shape in ((1,), (4, 3), (100_000,)):
+        parts = ranks.arrays((size, *shape))  # [from][to]
+        root = ranks.cases % size
+        received: list[paddle.Tensor] = []
+        dist.alltoall(received, list(ranks.tensor(parts)))
+        same(paddle.stack(received), parts[:, rank])
+        out = paddle.zeros([size, *shape])
+        dist.alltoall_single(out, ranks.tensor(parts))
+        same(out, parts[:, rank])
+        out = paddle.zeros(list(shape))
+        dist.scatter(out, list(ranks.tensor(parts)) if rank == root else None, src=root)
+        same(out, parts[root, rank])
+        collected: list[paddle.Tensor] | None = [] if rank == root else None
+        dist.gather(ranks.tensor(parts[:, 0]), collected, dst=root)
+        if collected is not None:
+            same(paddle.stack(collected), parts[:, 0])
+    # Rank i sends i + j + 1 rows to rank j.
+    rows = [rank + other + 1 for other in range(size)]
+    out = paddle.zeros([sum(rows), 2])
+    dist.alltoall_single(out, paddle.full([sum(rows), 2], float(rank)), rows, rows)
+    same(out, np.repeat(np.arange(size, dtype="float64"), rows)[:, None].repeat(2, 1))
+
+
+def pairs(ranks: Ranks) -> None:
+    rank, size = ranks.rank, ranks.size
+    following, before = (rank + 1) % size, (rank - 1) % size
+    for shape in ((1,), (600, 1000)):
+        all_ = ranks.arrays(shape)
+        got = paddle.zeros(list(shape))
+        if rank == 0:
+            dist.send(ranks.tensor(all_), dst=following)
+            dist.recv(got, src=before)
+        else:
+            dist.recv(got, src=before)
+            dist.send(ranks.tensor(all_), dst=following)
+        same(got, all_[before])
+        # All send first; what was sent may be written to.
+        mine, got = ranks.tensor(all_), paddle.zeros(list(shape))
+        tasks = [dist.isend(mine, dst=following), dist.irecv(got, src=before)]
+        for task in tasks:
+            task.wait()
+        mine.zero_()
+        same(got, all_[before])
+        mine, got = ranks.tensor(all_), paddle.zeros(list(shape))
+        batch = [dist.P2POp(dist.isend, mine, following), dist.P2POp(dist.irecv, got, before)]
+        for task in dist.batch_isend_irecv(batch):
+            task.wait()
+        same(got, all_[before])
+
+
+def objects_and_groups(ranks: Ranks) -> None:
+    rank, size = ranks.rank, ranks.size
+    objects: list[object] = []
+    dist.all_gather_object(objects, {"rank": rank, "text": "x" * 100 * rank})
+    assert objects == [{"rank": other, "text": "x" * 100 * other} for other in range(size)]
+    spoken: list[object] = [f"from {rank}"]
+    dist.broadcast_object_list(spoken, src=size - 1)
+    assert spoken == [f"from {size - 1}"]
+    dist.barrier()
+    everyone = dist.new_group(list(range(size))[::-1])
+    all_ = ranks.arrays((6,))
+    mine = ranks.tensor(all_)
+    dist.all_reduce(mine, group=everyone)
+    same(mine, all_.sum(0))
+    # Every second rank; in a group of its own where there are two.
+    groups = [dist.new_group(list(range(start, size, 2))) for start in range(2)]
+    if size > 2:
+        members = list(range(rank % 2, size, 2))
+        mine = ranks.tensor(all_)
+        dist.all_reduce(mine, group=groups[rank % 2])
+        same(mine, all_[members].sum(0))
+        mine = ranks.tensor(all_)
+        dist.broadcast(mine, src=members[-1], group=groups[rank % 2])
+        same(mine, all_[members[-1]])
+    dist.barrier()
+
+
+def collectives() -> None:
+    """Every function of paddle.distributed, against numpy."""
+    dist.init_parallel_env()
+    ranks = Ranks()
+    reductions(ranks)
+    movements(ranks)
+    pairs(ranks)
+    objects_and_groups(ranks)
+    print(f"{ranks.cases} cases {way()}")
+
+
+def digits_losses(
+    wrap: Callable[[paddle.nn.Layer], paddle.nn.Layer], rank: int, size: int
+) -> tuple[list[float], np.ndarray]:
+    """Some steps with batches of 64, of which this rank takes its share: the mean losses, and a weight."""
+    import digits_paddle
+
+    images, labels, _, _ = digits_paddle.digits()
+    rng = np.random.default_rng(SEED)
+    net = digits_paddle.LeNet()
+    for weight in net.parameters():
+        weight.set_value((rng.standard_normal(weight.shape) * 0.1).astype("float32"))
+    model = wrap(net)
+    optimizer = paddle.optimizer.Momentum(0.05, parameters=model.parameters())
+    losses = []
+    for step in range(15):
+        batch = np.arange(step * 64, step * 64 + 64)[rank::size]
+        scores = model(paddle.to_tensor(images[batch]))
+        loss = paddle.nn.functional.cross_entropy(scores, paddle.to_tensor(labels[batch]))
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        mean = loss.detach()
+        if size > 1:
+            dist.all_reduce(mean)
+        losses.append(float(mean) / size)
+    return losses, net[0].weight.numpy()
+
+
+def compare_training(wrap: Callable[[paddle.nn.Layer], paddle.nn.Layer]) -> None:
+    ranks = Ranks()
+    losses, weight = digits_losses(wrap, ranks.rank, ranks.size)
+    alone, alone_weight = digits_losses(lambda net: net, 0, 1)
+    np.testing.assert_allclose(losses, alone, atol=1e-4)
+    np.testing.assert_allclose(weight, alone_weight, atol=1e-4)
+    assert losses[-1] < losses[0]
+    print(f"trained on {paddle.get_device()} {way()}")
+
+
+def data_parallel() -> None:
+    """DataParallel is one process with the whole batch."""
+    dist.init_parallel_env()
+    compare_training(paddle.DataParallel)
+
+
+def fleet_data_parallel() -> None:
+    """The same with fleet."""
+    fleet.init(is_collective=True)
+    compare_training(fleet.distributed_model)
+
+
+def hybrid(kind: str) -> None:
+    """Fleet with its other ways to share a net out, against the CPU."""
+    size, rank = int(os.environ["PADDLE_TRAINERS_NUM"]), int(os.environ["PADDLE_TRAINER_ID"])
+    rng = np.random.default_rng(SEED)
+    inputs, targets = (rng.standard_normal((8, width)).astype("float32") for width in (16, 8))
+    first, second = (rng.standard_normal(shape).astype("float32") * 0.2 for shape in ((16, 32), (32, 8)))
+
+    def linear(weight: np.ndarray) -> paddle.nn.Layer:
+        layer = paddle.nn.Linear(*weight.shape, bias_attr=False)
+        layer.weight.set_value(weight)
+        return layer
+
+    def error(outputs: paddle.Tensor, wanted: paddle.Tensor) -> paddle.Tensor:
+        return ((outputs - wanted) ** 2).mean()
+
+    strategy = fleet.DistributedStrategy()
+    strategy.hybrid_configs = {"dp_degree": 1, f"{kind}_degree": size}
+    strategy.pipeline_configs = {"accumulate_steps": 4, "micro_batch_size": 2}
+    fleet.init(is_collective=True, strategy=strategy)
+    if kind == "mp":
+        width = 32 // size
+        columns = fleet.meta_parallel.ColumnParallelLinear(16, 32, gather_output=False, has_bias=False)
+        rows = fleet.meta_parallel.RowParallelLinear(32, 8, input_is_parallel=True, has_bias=False)
+        columns.weight.set_value(first[:, rank * width : (rank + 1) * width])
+        rows.weight.set_value(second[rank * width : (rank + 1) * width])
+        net = paddle.nn.Sequential(columns, paddle.nn.ReLU(), rows)
+    else:
+        layers = [linear(first), paddle.nn.ReLU(), linear(second)]
+        net = paddle.nn.Sequential(*layers)
+        if kind == "pp":
+            net = fleet.meta_parallel.PipelineLayer(layers=layers, num_stages=size, loss_fn=error)
+    optimizer = paddle.optimizer.AdamW(0.01, parameters=net.parameters())
+    model, optimizer = fleet.distributed_model(net), fleet.distributed_optimizer(optimizer)
+    share = slice(rank, None, size) if kind == "sharding" else slice(None)
+    batch = paddle.to_tensor(inputs[share]), paddle.to_tensor(targets[share])
+    losses = []
+    for _ in range(4):
+        if kind == "pp":
+            losses.append(model.train_batch(batch, optimizer).item())
+            continue
+        loss = error(model(batch[0]), batch[1])
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        if kind == "sharding":
+            loss = loss.detach()
+            dist.all_reduce(loss)
+            loss = loss / size
+        losses.append(loss.item())
+
+    paddle.set_device("cpu")
+    expected = []
+    net = paddle.nn.Sequential(linear(first), paddle.nn.ReLU(), linear(second))
+    optimizer = paddle.optimizer.AdamW(0.01, parameters=net.parameters())
+    for _ in range(4):
+        loss = error(net(paddle.to_tensor(inputs)), paddle.to_tensor(targets))
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        expected.append(loss.item())
+    np.testing.assert_allclose(losses, expected, atol=1e-5)
+    print(f"{kind} {losses[0]:.6f}")
+
+
+def failure(kind: str) -> None:
+    """The last rank does something else: what do the others see, and does everybody end?"""
+    dist.init_parallel_env()
+    ranks = Ranks()
+    odd = ranks.rank == ranks.size - 1
+    mine = paddle.ones([4])
+    dist.all_reduce(mine)
+    same(mine, np.full(4, float(ranks.size)))
+    if odd and kind == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if odd and kind == "late":
+        time.sleep(15)
+        return
+    start = time.perf_counter()
+    try:
+        mine = paddle.ones([6 if odd else 4])
+        dist.all_reduce(mine)
+        mine.numpy()
+    except Exception as error:
+        print(f"after {time.perf_counter() - start:.1f} s: {error}")
+    else:
+        raise AssertionError("nothing was raised")
+
+
+if __name__ == "__main__":
+    name, _, argument = sys.argv[1].partition(":")
+    globals()[name](*[argument] if argument else [])
