@@ -1,6 +1,7 @@
 #include "device_group.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -20,6 +21,7 @@ struct Calls {
   };
   int depth = 0;
   std::vector<Communicator*> begun;
+  std::vector<Stream*> streams;
   std::vector<Staged> staged;
 
   void reset() noexcept {
@@ -33,6 +35,27 @@ struct Calls {
   }
 };
 thread_local Calls calls;
+
+// Streams with work of communicators whose outcome nobody has looked at.
+std::mutex unseen_mutex;
+std::vector<Stream*> unseen;
+std::atomic<bool> any_unseen{false};
+
+void add_unseen(Stream& stream) {
+  std::lock_guard<std::mutex> lock(unseen_mutex);
+  if (std::find(unseen.begin(), unseen.end(), &stream) == unseen.end()) unseen.push_back(&stream);
+  any_unseen = true;
+}
+
+std::vector<Stream*> take_unseen(const Device& device) {
+  std::lock_guard<std::mutex> lock(unseen_mutex);
+  const auto others =
+      std::partition(unseen.begin(), unseen.end(), [&](const Stream* stream) { return &stream->device != &device; });
+  std::vector<Stream*> taken(others, unseen.end());
+  unseen.erase(others, unseen.end());
+  any_unseen = !unseen.empty();
+  return taken;
+}
 
 bool host_only() {
   const char* const asked = std::getenv("HARDPOINT_COLLECTIVES");
@@ -159,7 +182,11 @@ void DeviceGroup::run(Stream& stream, const Native& native, Staged staged, bool 
         calls.begun.push_back(native_.get());
       }
       note(stream);
-      if (native(*native_)) return;
+      if (native(*native_)) {
+        add_unseen(stream);
+        if (calls.depth > 0) calls.streams.push_back(&stream);
+        return;
+      }
     }
     if (calls.depth > 0) {
       calls.staged.push_back({std::move(staged), is_send});
@@ -180,10 +207,22 @@ void DeviceGroup::end_calls() {
   Calls ended;
   std::swap(ended, calls);
   for (Communicator* communicator : ended.begun) communicator->end_group();
+  for (Stream* stream : ended.streams) add_unseen(*stream);  // their work was queued only now
   // Sends wait for nobody, and others may wait for them.
   for (const bool sends : {true, false}) {
     for (const Calls::Staged& call : ended.staged) {
       if (call.is_send == sends) call.run();
+    }
+  }
+}
+
+void DeviceGroup::check_failures(Device& device) {
+  if (!any_unseen.load(std::memory_order_relaxed)) return;
+  for (Stream* stream : take_unseen(device)) {
+    if (stream->query()) {
+      stream->synchronize();
+    } else {
+      add_unseen(*stream);
     }
   }
 }
@@ -299,7 +338,9 @@ bool DeviceGroup::native_send(const void* src, size_t bytes, int peer, Stream& s
   copied->record(stream);
   copied->block(*own);
   allocator.record_stream(copy.get(), *own);
-  return native_->send(CachingAllocator::address(copy.get()), bytes, peer, *own);
+  if (!native_->send(CachingAllocator::address(copy.get()), bytes, peer, *own)) return false;
+  add_unseen(*own);
+  return true;
 }
 
 void DeviceGroup::send(const void* src, size_t bytes, int peer, Stream& stream) {

@@ -57,13 +57,17 @@ class DeviceGroup {
   static void start_calls();
   static void end_calls();
 
+  // A stream that waits for another does not learn of that one's failures. For whoever has waited for the device and
+  // now reads results: throws what failed on streams with collectives that are done. Nothing is waited for.
+  static void check_failures(Device& device);
+
  private:
   using Native = std::function<bool(Communicator&)>;
   using Staged = std::function<void()>;
   // By the plug-in if it takes the call, else through the host, now or when the group of calls ends.
   void run(Stream& stream, const Native& native, Staged staged, bool is_send = false);
   bool native_send(const void* src, size_t bytes, int peer, Stream& stream);
-  void note(Stream& stream);
+  void note(Stream& stream);  // that work of the communicator is queued there
   bool settled(std::chrono::seconds limit);
 
   PinnedAllocator& pinned_;

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "../core/allocator.h"
+#include "../core/device_group.h"
 #include "../core/pinned.h"
 #include "adapter.h"
 #include "collectives.h"
@@ -102,7 +103,10 @@ struct Callbacks {
     return status != C_SUCCESS ? status : done ? C_SUCCESS : C_FAILED;
   }
   static C_Status synchronize_stream(const C_Device device, C_Stream stream) {
-    return checked([&] { stream_at(device, stream).synchronize(); });
+    return checked([&] {
+      stream_at(device, stream).synchronize();
+      DeviceGroup::check_failures(at(device));
+    });
   }
   // Plug-ins have no callbacks: the host waits, then calls.
   static C_Status add_callback(const C_Device device, C_Stream stream, C_Callback callback, void* data) {
@@ -128,7 +132,10 @@ struct Callbacks {
     return status != C_SUCCESS ? status : done ? C_SUCCESS : C_FAILED;
   }
   static C_Status synchronize_event(const C_Device, C_Event event) {
-    return checked([&] { event_at(event).synchronize(); });
+    return checked([&] {
+      event_at(event).synchronize();
+      DeviceGroup::check_failures(event_at(event).device);
+    });
   }
   static C_Status wait_event(const C_Device device, C_Stream stream, C_Event event) {
     return guarded([&] { event_at(event).block(stream_at(device, stream)); });
@@ -221,6 +228,7 @@ struct Callbacks {
       Stream& stream = ordered(device);
       at(device).copy_to_host(dst, src, bytes, stream);
       stream.synchronize();
+      DeviceGroup::check_failures(at(device));
     });
   }
   static C_Status d2d(const C_Device device, void* dst, const void* src, size_t bytes) {
@@ -250,6 +258,7 @@ struct Callbacks {
       Stream& stream = stream_at(device, given);
       at(device).copy_to_host(dst, src, bytes, stream);
       settle(stream, dst);
+      DeviceGroup::check_failures(at(device));
     });
   }
   static C_Status async_d2d(const C_Device device, C_Stream stream, void* dst, const void* src, size_t bytes) {
