@@ -59,10 +59,10 @@ std::vector<Stream*> take_unseen(const Device& device) {
 
 bool host_only() {
   const char* const asked = std::getenv("HARDPOINT_COLLECTIVES");
-  if (asked == nullptr || *asked == 0) return false;
+  if (asked == nullptr || *asked == 0 || std::strcmp(asked, "plugin") == 0) return false;
   if (std::strcmp(asked, "host") == 0) return true;
-  throw Error(HP_INVALID_ARGUMENT,
-              "HARDPOINT_COLLECTIVES is '" + std::string(asked) + "': it may be 'host', or not set at all");
+  throw Error(HP_INVALID_ARGUMENT, "HARDPOINT_COLLECTIVES is '" + std::string(asked) +
+                                       "': 'plugin' (where it has them) or 'host' is possible");
 }
 
 // Page-locked memory for one call.
