@@ -189,6 +189,33 @@ def test_dynamic_shapes_in_training():
         torch.testing.assert_close(gradient, expected)
 
 
+@pytest.mark.parametrize(
+    ("mode", "shape"),
+    [
+        *(("nearest", (2, 3, 5, 6)), ("nearest-exact", (2, 3, 6)), ("trilinear", (2, 3, 2, 3, 4))),
+        *(("bilinear", (2, 3, 5, 6)), ("bicubic", (2, 3, 5, 6))),
+    ],
+)
+def test_interpolation_stays_one_operator(mode, shape):
+    """Torch's tracing takes it apart to gathers by index; here it is one kernel forward, and one backward."""
+    made = Explanation()
+    weights = torch.randn(*shape[:2], *(2 * n for n in shape[2:]))
+
+    def function(x):
+        return F.interpolate(x, scale_factor=2, mode=mode)
+
+    with _listening(made):
+        graph = compiled(function, dynamic=True)
+        for _ in range(RUNS):
+            x = torch.randn(shape, requires_grad=True)
+            y = x.detach().to("sim").requires_grad_()
+            found, expected = graph(y), function(x)
+            torch.testing.assert_close(found.cpu(), expected)
+            (gradient,) = torch.autograd.grad((found * weights.to("sim")).sum(), y)
+            torch.testing.assert_close(gradient.cpu(), torch.autograd.grad((expected * weights).sum(), x)[0])
+    assert [each.lowered.nodes for each in made.graphs] == [1, 1]
+
+
 def test_graph_breaks():
     def function(x):
         y = x.exp() + 1

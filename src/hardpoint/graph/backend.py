@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from hardpoint.graph.explaining import collect
 from hardpoint.graph.inplace import update_in_place
 from hardpoint.graph.lowering import lower
 from hardpoint.graph.subgraphs import take
+from hardpoint.ops.torch_overloads import KEPT_WHOLE
 
 _numbers = itertools.count()
 
@@ -35,6 +37,7 @@ def backend(
     import hardpoint.torch
 
     hardpoint.torch.mount()
+    _keep_whole()
     _tell_about_breaks()
     number = next(_numbers)
     made = aot_autograd(
@@ -47,6 +50,18 @@ def backend(
     )(module, inputs)
     compiled: Callable[..., Any] = made
     return compiled
+
+
+@functools.cache
+def _keep_whole() -> None:
+    """Trace these operators by the dispatcher's own kernels for our device, not by torch's decompositions."""
+    keys = torch._C.DispatchKey
+    for name in KEPT_WHOLE:
+        packet, _, overload = name.partition(".")
+        composite = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CompositeImplicitAutograd")
+        # A key in place of a function: the kernel that C++ has under it.
+        kernel = keys.CompositeImplicitAutograd if composite else keys.Autograd
+        getattr(getattr(torch.ops.aten, packet), overload or "default").py_impl(keys.AutogradPrivateUse1)(kernel)
 
 
 _told: set[str] = set()

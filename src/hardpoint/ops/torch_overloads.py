@@ -91,3 +91,17 @@ HIDDEN_VIEWS = ("_unsafe_view", "reshape", "contiguous")
 #: arguments, which are those of their new values among the form's results, and that of the argument that says whether
 #: gradients do without the old values.
 UPDATES = {"_native_batch_norm_legit_functional": ("native_batch_norm", (3, 4), 5)}
+
+#: Overloads that torch's tracing takes apart whatever the device has for them. In graphs of ours they stay whole: their
+#: parts need more launches, and more memory for gradients.
+KEPT_WHOLE = (
+    *(
+        f"{name}{dims}d{form}"
+        for name in ("upsample_nearest", "_upsample_nearest_exact")
+        for dims in (1, 2, 3)
+        for form in ("", ".vec")
+    ),
+    *("upsample_linear1d.vec", "upsample_trilinear3d.vec"),
+    *(f"upsample_{kind}2d{form}" for kind in ("bilinear", "bicubic") for form in ("", ".vec")),
+    *(f"_upsample_{kind}2d_aa.vec" for kind in ("bilinear", "bicubic")),
+)
