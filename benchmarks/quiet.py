@@ -45,13 +45,15 @@ class Side:
     that is shared among threads tens of times slower, which says nothing about the kernel.
     """
 
-    def __init__(self, work: Callable[[], object], synchronize: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, work: Callable[[], object], synchronize: Callable[[], object] = lambda: None, length: float = ROUND
+    ) -> None:
         self._work, self._synchronize = work, synchronize
         self.calls, self.quiet = 1, 0
         self.best = self.best_quiet = math.inf
         for _ in range(3):
             self.round()
-        self.calls = max(1, int(ROUND / self.best))
+        self.calls = max(1, int(length / self.best))
 
     def round(self) -> None:
         """A few calls, after one that wakes the threads."""

@@ -85,6 +85,32 @@ def test_no_kernel_depends_on_itself_through_another():
     assert names == ["hardpoint::fused(relu,mul,add)"]
 
 
+def test_parts_of_a_sum():
+    """Gates: what is computed before a split joins the kernel that reads the parts, unless others read it, too."""
+
+    def gates(x, row, scale):
+        a, b, c = (x * scale + row).chunk(3, -1)
+        return a.sigmoid() * b + c
+
+    x, row, scale = torch.randn(4, 1, 12), torch.randn(5, 12), torch.randn(5, 1)
+    assert fused(gates, x, row, scale) == ["hardpoint::fused(add,add,add,sigmoid,mul,add)"]
+
+    def simple(x, row):
+        a, b = (x + row).split([5, 7], -1)
+        return a.sigmoid() * 2, b.tanh() - 1
+
+    assert len(fused(simple, x, row)) == 2
+    assert len(fused(lambda x, row: torch.tanh(sum((x + row).chunk(2, 1))), torch.randn(3, 4), torch.randn(4))) == 1
+
+    def shared(x, row):
+        whole = x + row
+        a, b = whole.chunk(2, -1)
+        return a * b.exp(), whole
+
+    fused(shared, x, row)
+    fused(lambda x: (x * 2).chunk(2, 0)[1].relu() + 1, torch.randn(6, 3))
+
+
 def test_many_operands():
     """More than one kernel takes: split, and still right."""
     tensors = [torch.randn(11) for _ in range(24)]

@@ -15,6 +15,7 @@ from hardpoint.graph.converters import warn
 from hardpoint.graph.explaining import collect
 from hardpoint.graph.inplace import update_in_place
 from hardpoint.graph.lowering import lower
+from hardpoint.graph.splits import compute_by_parts
 from hardpoint.graph.subgraphs import take
 from hardpoint.ops.torch_overloads import KEPT_WHOLE
 
@@ -92,6 +93,7 @@ def compile_graph(
     """A function in place of a graph in ATen's operators; it takes a list, which it empties."""
     update_in_place(module)
     module, taken = take(module)
+    compute_by_parts(module)
     lowered = lower(module, name)
     lowered.taken = taken
     runner = lowered.runner
