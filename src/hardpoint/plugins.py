@@ -239,9 +239,18 @@ def mount(plugin: Any) -> None:
     if plugin.name in core.mounted():
         return
     core.mount(plugin)
+    _origins[plugin.name] = plugin.origin
     python = getattr(plugin, "python", None)
     if python is not None:
         python.overrides = [Override(plugin.name, *kernel) for kernel in python._kernels()]
+
+
+_origins: dict[str, str] = {}
+
+
+def origin(name: str) -> str:
+    """Where a mounted plug-in came from: its library's path, or whatever its loader called it."""
+    return _origins.get(name, "")
 
 
 _loaded: dict[tuple[str, str], Any] = {}

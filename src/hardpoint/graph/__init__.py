@@ -6,18 +6,22 @@ from hardpoint.graph.converters import (
     Call,
     GraphWarning,
     SubgraphCompiler,
+    SubgraphKernel,
     converter,
     register_compiler,
     unregister_compiler,
 )
 from hardpoint.graph.explaining import Explanation, Graph, explain
+from hardpoint.graph.libraries import LibraryCompiler
 
 __all__ = [
     "Call",
     "Explanation",
     "Graph",
     "GraphWarning",
+    "LibraryCompiler",
     "SubgraphCompiler",
+    "SubgraphKernel",
     "converter",
     "explain",
     "register_compiler",

@@ -57,15 +57,23 @@ def converter(overload: Any) -> Callable[[_C], _C]:
     return register
 
 
+@dataclass(frozen=True)
+class SubgraphKernel:
+    """What a subgraph became: the device's kernel of that name. It takes outputs, tensors, then integers."""
+
+    name: str
+
+
 class SubgraphCompiler(Protocol):
     """Takes whole subgraphs: a plug-in's own graph compiler, or any object with these two functions."""
 
     def supports(self, node: Any) -> bool:
         """Whether a ``torch.fx.Node`` may be part of a subgraph."""
 
-    def compile(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+    def compile(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any] | SubgraphKernel:
         """A function in place of a ``torch.fx.GraphModule``: it takes tensors and returns a tensor or a tuple.
 
+        Or a :class:`SubgraphKernel`, which runs without Python.
         ``inputs`` describe what it will be called with. To decline, raise ``NotImplementedError``.
         """
 
@@ -81,6 +89,10 @@ def register_compiler(name: str, compiler: SubgraphCompiler) -> None:
 def unregister_compiler(name: str) -> None:
     """Offer it no more."""
     SUBGRAPH_COMPILERS.pop(name, None)
+
+
+#: Where a node that stands for a subgraph has the call of the kernel that was made of it.
+KERNEL = "hardpoint_kernel"
 
 
 def convert(node: Any) -> Call | None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from hardpoint.graph.converters import Call, convert
+from hardpoint.graph.converters import KERNEL, Call, convert
 from hardpoint.graph.fusion import Fused, fuse
 
 #: Functions of integers that the executor knows.
@@ -124,8 +124,13 @@ class _Lowering:
     def _unit(self, unit: Any) -> Any:
         if isinstance(unit, Fused):
             return self._fused(unit)
+        if KERNEL in unit.meta:
+            return self._kernel(unit, unit.meta[KERNEL])
         call = convert(unit)
-        return self._node(unit) if call is None else self._kernel(unit, call)
+        if call is None:
+            return self._node(unit)
+        self.kernels.append((unit.name, call.kernel))
+        return self._kernel(unit, call)
 
     def _node(self, node: Any) -> Any:
         target = node.target
@@ -186,7 +191,6 @@ class _Lowering:
         )
 
     def _kernel(self, node: Any, call: Call) -> Any:
-        self.kernels.append((node.name, call.kernel))
         arguments = [self._value(given) for given in (*call.inputs, *call.attributes)]
         outputs = [
             (o.dtype, [self._size(s) for s in o.shape], [self._size(s) for s in o.stride()]) for o in call.outputs

@@ -6,12 +6,14 @@ from typing import Any
 
 import torch
 
-from hardpoint.graph.converters import SUBGRAPH_COMPILERS, SubgraphCompiler, warn
+from hardpoint.graph.converters import KERNEL, SUBGRAPH_COMPILERS, Call, SubgraphCompiler, SubgraphKernel, warn
+from hardpoint.graph.libraries import register_plugin
 
 
 def take(module: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, list[tuple[str, int]]]:
     """The graph with calls of compiled subgraphs in it, and who took how many nodes each time."""
     taken: list[tuple[str, int]] = []
+    register_plugin()
     for name, compiler in SUBGRAPH_COMPILERS.items():
         module = _offer(module, name, compiler, taken)
     return module, taken
@@ -68,8 +70,10 @@ def _results(part: torch.fx.GraphModule) -> tuple[Any, bool]:
 
 
 def _replace(module: torch.fx.GraphModule, node: Any, part: torch.fx.GraphModule, function: Any, name: str) -> None:
+    is_kernel = isinstance(function, SubgraphKernel)
+
     def call(*values: Any) -> Any:
-        return function(*values)
+        return part.forward(*values) if is_kernel else function(*values)
 
     call.__name__ = f"subgraph of {name}"
     outputs, many = _results(part)
@@ -77,6 +81,9 @@ def _replace(module: torch.fx.GraphModule, node: Any, part: torch.fx.GraphModule
     with module.graph.inserting_before(node):
         made = module.graph.call_function(call, node.args)
         made.meta["val"] = values if many else values[0]
+    if is_kernel:
+        tensors = [given for given in node.args if isinstance(given.meta.get("val"), torch.Tensor)]
+        made.meta[KERNEL] = Call(function.name, values, tensors, [given for given in node.args if given not in tensors])
     node.replace_all_uses_with(made)
     module.graph.erase_node(node)
 
