@@ -143,6 +143,22 @@ bool Recorder::patch(RecordedStep& step, void** address, const void* value) {
   return true;
 }
 
+void Recorder::take_draws(RecordedStep& step, const std::function<int64_t*(uint32_t)>& word) {
+  for (const auto& [argument, at] : random_arguments_) {
+    bool known = false;
+    for (size_t i = 0; i < drawn_.size() && !known; ++i) {
+      if (drawn_[i].at.seed != at.seed || at.offset < drawn_[i].at.offset ||
+          at.offset >= drawn_[i].at.offset + recording_->draws[first_draw_ + i]) {
+        continue;
+      }
+      drawn_[i].used = known = true;
+      step.draws.push_back({first_draw_ + i, at.offset - drawn_[i].at.offset, word(argument), word(argument + 1)});
+    }
+    if (!known) refuse("its random numbers come from a generator of its own");
+  }
+  random_arguments_.clear();
+}
+
 void Recorder::launched(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups,
                         const HpLaunchArg* args, uint32_t num_args) {
   if (&stream != &stream_) return refuse("it works on another stream");
@@ -167,20 +183,7 @@ void Recorder::launched(Operator& op, const PortableKernel& kernel, Stream& stre
     arg.value = value;
     place += (arg.bytes + kUnit - 1) / kUnit * kUnit;
   }
-  for (const auto& [argument, at] : random_arguments_) {
-    bool known = false;
-    for (size_t i = 0; i < drawn_.size() && !known; ++i) {
-      if (drawn_[i].at.seed != at.seed || at.offset < drawn_[i].at.offset ||
-          at.offset >= drawn_[i].at.offset + recording_->draws[first_draw_ + i]) {
-        continue;
-      }
-      drawn_[i].used = known = true;
-      auto word = [&](uint32_t k) { return static_cast<int64_t*>(const_cast<void*>(step.args[k].value)); };
-      step.draws.push_back({first_draw_ + i, at.offset - drawn_[i].at.offset, word(argument), word(argument + 1)});
-    }
-    if (!known) refuse("its random numbers come from a generator of its own");
-  }
-  random_arguments_.clear();
+  take_draws(step, [&](uint32_t k) { return static_cast<int64_t*>(const_cast<void*>(step.args[k].value)); });
   step.tick = tick();
   recording_->steps.push_back(std::move(step));
 }
@@ -188,8 +191,6 @@ void Recorder::launched(Operator& op, const PortableKernel& kernel, Stream& stre
 void Recorder::launched(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args,
                         int32_t num_args) {
   if (&stream != &stream_) return refuse("it works on another stream");
-  // A vendor's kernel takes seed and offset as plain numbers.
-  if (!drawn_.empty()) return refuse("a kernel of the vendor draws random numbers");
   RecordedStep step(RecordedStep::kVendor, const_cast<Operator*>(&op));  // interned: none is constant
   step.vendor = &kernel;
   size_t tensors = 0, dimensions = 0;
@@ -223,6 +224,7 @@ void Recorder::launched(const Operator& op, const Kernel& kernel, Stream& stream
     }
     step.any.push_back(value);
   }
+  take_draws(step, [&](uint32_t k) { return &step.any[k].v_int64; });
   step.tick = tick();
   recording_->steps.push_back(std::move(step));
 }

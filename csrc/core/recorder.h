@@ -49,8 +49,10 @@ class Recorder {
   void freed(const Block* block);
   void armed(const void* fault_words);
   void counted(Operator& op, Tier tier);
-  // The next portable launch has the generator's seed and offset at `argument` and the one after it.
+  // The next launch has the generator's seed and offset at `argument` and the one after it.
   void random_arguments(uint32_t argument, PhiloxState at);
+  // It did not take place.
+  void declined() { random_arguments_.clear(); }
   void refuse(const std::string& why);
 
   // ---- Told by an adapter
@@ -75,6 +77,8 @@ class Recorder {
  private:
   friend Recorder* active_recorder();
   bool patch(RecordedStep& step, void** address, const void* value);
+  // Notes where a step takes its random numbers from; `word` gives the place of an argument.
+  void take_draws(RecordedStep& step, const std::function<int64_t*(uint32_t)>& word);
 
   Stream& stream_;
   Recorder* const previous_;

@@ -10,6 +10,7 @@
 #include "allocator.h"
 #include "copy_views.h"
 #include "launch.h"
+#include "recorder.h"
 
 namespace hp {
 namespace {
@@ -92,6 +93,13 @@ bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const Vendo
     any.zero_padding = 0;
     any.v_int64 = argument.integer;
     switch (argument.kind) {
+      case VendorArgument::kSeed:
+        if (Recorder* active = recorder()) {
+          active->random_arguments(static_cast<uint32_t>(at - first),
+                                   {static_cast<uint64_t>(argument.integer), static_cast<uint64_t>(at[1].integer)});
+        }
+        any.type_index = kTVMFFIInt;
+        break;
       case VendorArgument::kInteger:
         any.type_index = kTVMFFIInt;
         break;
@@ -129,7 +137,10 @@ bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const Vendo
     }
   }
   if (observed()) notify({op, Tier::kVendor, true, nullptr});
-  if (!launch(op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size()))) return false;
+  if (!launch(op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size()))) {
+    if (Recorder* active = recorder()) active->declined();
+    return false;
+  }
   size_t prepared = 0;
   for (const VendorArgument* at = first; at != last; ++at) {
     if (at->kind <= VendorArgument::kInput) views[prepared++].finish(device, *at);

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "operator.h"
+#include "philox.h"
 #include "portable.h"
 #include "view.h"
 
@@ -44,7 +45,7 @@ class Service {
 
 // One argument of a vendor's kernel: outputs, then inputs, then attributes.
 struct VendorArgument {
-  enum Kind { kOutput, kInput, kInteger, kReal, kBoolean, kList } kind;
+  enum Kind { kOutput, kInput, kInteger, kReal, kBoolean, kList, kSeed } kind;
   View view;
   int64_t integer = 0;
   double real = 0;
@@ -57,6 +58,9 @@ inline VendorArgument input(const View& view) { return {VendorArgument::kInput, 
 inline VendorArgument attribute(int64_t value) { return {VendorArgument::kInteger, {}, value}; }
 inline VendorArgument attribute(double value) { return {VendorArgument::kReal, {}, 0, value}; }
 inline VendorArgument attribute(bool value) { return {VendorArgument::kBoolean, {}, value}; }
+// Where random numbers begin; the offset is the next argument.
+inline VendorArgument seed_of(PhiloxState at) { return {VendorArgument::kSeed, {}, static_cast<int64_t>(at.seed)}; }
+inline VendorArgument offset_of(PhiloxState at) { return attribute(static_cast<int64_t>(at.offset)); }
 inline VendorArgument attribute(const int64_t* list, int64_t length) {
   return {VendorArgument::kList, {}, 0, 0, list, length};
 }

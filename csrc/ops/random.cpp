@@ -7,9 +7,6 @@
 namespace hp::ops {
 namespace {
 
-VendorArgument seed_of(PhiloxState at) { return attribute(static_cast<int64_t>(at.seed)); }
-VendorArgument offset_of(PhiloxState at) { return attribute(static_cast<int64_t>(at.offset)); }
-
 // A probability in units of 2^-32.
 int64_t in_units(double p) { return std::llrint(p * 4294967296.0); }
 

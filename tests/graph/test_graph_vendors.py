@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ import hardpoint
 from hardpoint import graph
 from hardpoint.graph import converters
 from hardpoint.graph.explaining import _listening
+from hardpoint.kernels.custom import PortableKernels
 
 
 @pytest.fixture
@@ -85,6 +87,48 @@ def test_the_vendors_kernel_is_called():
     finally:
         converters.CONVERTERS.pop(operator, None)
         library._destroy()
+
+
+FILL = PortableKernels(
+    """HP_KERNEL(fill)(HP_GLOBAL T* out, hp_i64 elements, double value) {
+  HP_FOR_ELEMENTS(i, elements) out[i] = T_put((T_c)value);
+}
+""",
+    "vendor",
+)
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_vendors_random_kernel_is_recorded(takes):
+    """It gets the generator's state anew at each replay; one that declines leaves the numbers to the next tier."""
+    states = []
+
+    def uniform(out, seed, offset, low, high):
+        states.append((seed, offset))
+        if not takes:
+            raise NotImplementedError
+        elements = int(np.prod(out.shape))
+        FILL.launch("fill", elements, out, elements, float(seed * 1000 + offset), T=out.dtype)
+
+    def function(x):
+        return torch.rand_like(x) + x * 0, torch.rand(3, 2, device="sim").t() * 1
+
+    with hardpoint.kernel("uniform")(uniform):
+        made = graph.Explanation()
+        results, seen = [], []
+        with _listening(made):
+            for mode in (function, torch.compile(function, backend="hardpoint")):
+                torch.manual_seed(7)
+                states.clear()
+                results.append([mode(torch.ones(40, device="sim")) for _ in range(4)])
+                seen.append(list(states))
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
+    (only,) = made.graphs
+    assert only.lowered.runner.runs == (1, 1, 2)
+    assert only.left_out == []
+    assert len(set(seen[0])) == 8
+    assert seen[1] == (seen[0] if takes else seen[0][:4])  # the portable kernel was recorded in its place
 
 
 def wrong_shape(node):
