@@ -62,6 +62,7 @@ def test_who_did_the_work():
 def test_gradcheck(device):
     inputs = [random(3, 5, device=device, dtype=torch.float64) for _ in range(2)]
     assert torch.autograd.gradcheck(op, inputs)
+    assert torch.autograd.gradgradcheck(op, inputs)
 
 
 @DEVICES

@@ -128,6 +128,12 @@ Tensor call(const Tensor& gate, const Tensor& up) {
   return op.call(gate, up);
 }
 
+std::tuple<Tensor, Tensor> call_backward(const Tensor& grad, const Tensor& gate, const Tensor& up) {
+  static const auto op =
+      find<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&)>("myops::silu_mul_backward");
+  return op.call(grad, gate, up);
+}
+
 class SiluMul : public torch::autograd::Function<SiluMul> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate, const Tensor& up) {
@@ -138,18 +144,47 @@ class SiluMul : public torch::autograd::Function<SiluMul> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
-    static const auto op =
-        find<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&)>("myops::silu_mul_backward");
     const auto saved = context->get_saved_variables();
-    const auto [gate_grad, up_grad] = op.call(grads[0], saved[0], saved[1]);
+    const auto [gate_grad, up_grad] = call_backward(grads[0], saved[0], saved[1]);
     return {gate_grad, up_grad};
   }
 };
 
-Tensor silu_mul_autograd(const Tensor& gate, const Tensor& up) { return SiluMul::apply(gate, up); }
+// The second derivative, in torch's own operators: it is rarely asked for, so it has no kernel.
+class SiluMulBackward : public torch::autograd::Function<SiluMulBackward> {
+ public:
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const Tensor& grad,
+                                                const Tensor& gate, const Tensor& up) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({grad, gate, up});
+    const auto [gate_grad, up_grad] = call_backward(grad, gate, up);
+    return {gate_grad, up_grad};
+  }
 
-TORCH_LIBRARY_IMPL(myops, AutogradCPU, m) { m.impl("silu_mul", &silu_mul_autograd); }
-TORCH_LIBRARY_IMPL(myops, AutogradPrivateUse1, m) { m.impl("silu_mul", &silu_mul_autograd); }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &grad = saved[0], &gate = saved[1], &up = saved[2], s = at::sigmoid(gate);
+    const Tensor slope = s * (1 + gate * (1 - s)), curve = s * (1 - s) * (2 + gate * (1 - 2 * s));
+    return {grads[0] * up * slope + grads[1] * gate * s, grad * (grads[0] * up * curve + grads[1] * slope),
+            grads[0] * grad * slope};
+  }
+};
+
+Tensor silu_mul_autograd(const Tensor& gate, const Tensor& up) { return SiluMul::apply(gate, up); }
+std::tuple<Tensor, Tensor> silu_mul_backward_autograd(const Tensor& grad, const Tensor& gate, const Tensor& up) {
+  const auto results = SiluMulBackward::apply(grad, gate, up);
+  return {results[0], results[1]};
+}
+
+TORCH_LIBRARY_IMPL(myops, AutogradCPU, m) {
+  m.impl("silu_mul", &silu_mul_autograd);
+  m.impl("silu_mul_backward", &silu_mul_backward_autograd);
+}
+TORCH_LIBRARY_IMPL(myops, AutogradPrivateUse1, m) {
+  m.impl("silu_mul", &silu_mul_autograd);
+  m.impl("silu_mul_backward", &silu_mul_backward_autograd);
+}
 
 // ---- Autocast: the middle of a layer whose matrix products are in a lower precision stays there
 

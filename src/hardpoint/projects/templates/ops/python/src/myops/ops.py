@@ -76,11 +76,21 @@ def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.ops.myops.silu_mul_backward(grad, *ctx.saved_tensors)
 
 
+def second_backward(ctx, of_gate_grad: torch.Tensor, of_up_grad: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The second derivative, in torch's own operators: it is rarely asked for, so it has no kernel."""
+    grad, gate, up = ctx.saved_tensors
+    s = torch.sigmoid(gate)
+    slope, curve = s * (1 + gate * (1 - s)), s * (1 - s) * (2 + gate * (1 - 2 * s))
+    of_grad = of_gate_grad * up * slope + of_up_grad * gate * s
+    return of_grad, grad * (of_gate_grad * up * curve + of_up_grad * slope), of_gate_grad * grad * slope
+
+
 def save(ctx, inputs, output) -> None:
     ctx.save_for_backward(*inputs)
 
 
 torch.library.register_autograd("myops::silu_mul", backward, setup_context=save, lib=library)
+torch.library.register_autograd("myops::silu_mul_backward", second_backward, setup_context=save, lib=library)
 
 
 def register_autocast(device: str, key: str) -> None:
