@@ -7,6 +7,8 @@
 
 namespace hp {
 
+bool takes_many_arguments(const Device& device) { return std::strcmp(device.plugin.compiler.dialect, "opencl") != 0; }
+
 TemplateCall::TemplateCall(TemplateKernels& kernels, Device& device, std::initializer_list<DType> types,
                            std::initializer_list<int> integers)
     : kernels_(kernels), device_(device) {
@@ -31,7 +33,7 @@ std::string TemplateCall::describe(const void* self) {
 }
 
 TemplateCall& TemplateCall::pack(const void* value, size_t bytes, bool is_pointer) {
-  const size_t place = (used_ + 15) / 16 * 16;
+  const size_t unit = bytes > 8 ? 16 : 8, place = (used_ + unit - 1) / unit * unit;
   if (count_ == kMaxArguments || place + bytes > kMaxBytes) throw std::logic_error("too many arguments of a kernel");
   std::memcpy(&values_[place], value, bytes);
   args_[count_++] = {&values_[place], static_cast<uint32_t>(bytes), is_pointer};

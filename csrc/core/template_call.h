@@ -28,6 +28,10 @@ class TemplateKernels : public PortableKernels {
   int num_types_ = 0, num_integers_ = 0;
 };
 
+// Whether a kernel may have more than a kilobyte of arguments: OpenCL promises no more, the other dialects take what
+// TemplateCall does.
+bool takes_many_arguments(const Device& device);
+
 // One launch: the kernel is looked up at once, arguments are packed in order, then it goes to the current stream.
 class TemplateCall {
  public:
@@ -69,8 +73,8 @@ class TemplateCall {
   TemplateCall& pack(const void* value, size_t bytes, bool is_pointer);
   static std::string describe(const void* self);
 
-  static constexpr int kMaxArguments = 32;
-  static constexpr size_t kMaxBytes = 1536;
+  static constexpr int kMaxArguments = 224;
+  static constexpr size_t kMaxBytes = 4096;  // CUDA takes no more
   const TemplateKernels& kernels_;
   Device& device_;
   SpecialisationKey key_;

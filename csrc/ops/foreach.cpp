@@ -7,6 +7,8 @@
 namespace hp::ops {
 namespace {
 
+constexpr int kFewSlots = 8, kMostSlots = 40;
+
 template <int kSlots>
 struct Table {
   int64_t first[kSlots + 1], size[kSlots], together;
@@ -15,11 +17,16 @@ struct Table {
 
 // Whether two outputs share memory, so that one must be written after the other.
 bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
+  struct Range {
+    const char *first, *last;
+  };
+  Range ranges[kMostSlots];
   for (size_t i = begin; i < end; ++i) {
-    const char* const a = static_cast<const char*>(out[i].data);
-    for (size_t j = i + 1; j < end; ++j) {
-      const char* const b = static_cast<const char*>(out[j].data);
-      if (a < b + out[j].bytes() && b < a + out[i].bytes()) return true;
+    Range& range = ranges[i - begin];
+    range.first = static_cast<const char*>(out[i].data);
+    range.last = range.first + out[i].bytes();
+    for (const Range* other = ranges; other != &range; ++other) {
+      if (other->first < range.last && range.first < other->last) return true;
     }
   }
   return false;
@@ -28,6 +35,7 @@ bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
 // As many tensors as the kernel has parameters for, from `begin` on.
 template <int kSlots>
 void launch_some(TemplateCall& call, Operator& op, const ListCall& list, size_t begin) {
+  static_assert(kSlots <= kMostSlots);
   Table<kSlots> table;
   int64_t groups = 0, elements = 0;
   const size_t count = list.out.size();
@@ -49,31 +57,30 @@ void launch_some(TemplateCall& call, Operator& op, const ListCall& list, size_t 
   call.value(table).launch(op, table.together ? 1 : groups);
 }
 
+template <int kSlots>
+bool launch_all(const Service& service, Device& device, const ListCall& list) {
+  static TemplateKernels one("foreach:map1", {"T"}, {"SLOTS", "OP"}),
+      two("foreach:map2", {"T"}, {"SLOTS", "OP", "ONE"}), three("foreach:map3", {"T"}, {"SLOTS", "OP"});
+  const size_t operands = list.operands.size();
+  TemplateKernels& kernels = operands == 1 ? one : operands == 2 ? two : three;
+  for (size_t begin = 0; begin < list.out.size(); begin += kSlots) {
+    TemplateCall call(kernels, device, {list.out[0].dtype}, {kSlots, static_cast<int>(list.op), list.one});
+    if (!call.available()) return false;  // found out before anything is written: they are all of one kernel
+    launch_some<kSlots>(call, service.op, list, begin);
+  }
+  return true;
+}
+
 }  // namespace
 
 bool foreach_map(const Service& service, Device& device, const ListCall& list) {
-  static TemplateKernels one("foreach:map1", {"T"}, {"OP"}), two("foreach:map2", {"T"}, {"OP", "ONE"}),
-      three("foreach:map3", {"T"}, {"OP"});
   if (!service.has_compiler) return false;
   PortableScope scope(service);
   if (list.out.empty()) return scope.done();
-  const DType dtype = list.out[0].dtype;
-  const size_t operands = list.operands.size(), slots = operands == 1 ? 12 : operands == 2 ? 8 : 6;
-  for (size_t begin = 0; begin < list.out.size(); begin += slots) {
-    TemplateCall call(operands == 1   ? one
-                      : operands == 2 ? two
-                                      : three,
-                      device, {dtype}, {static_cast<int>(list.op), list.one});
-    if (!call.available()) return false;  // found out before anything is written: they are all of one kernel
-    if (operands == 1) {
-      launch_some<12>(call, service.op, list, begin);
-    } else if (operands == 2) {
-      launch_some<8>(call, service.op, list, begin);
-    } else {
-      launch_some<6>(call, service.op, list, begin);
-    }
-  }
-  return scope.done();
+  // Short lists leave few parameters empty.
+  const bool wide = list.out.size() > kFewSlots && takes_many_arguments(device);
+  return (wide ? launch_all<kMostSlots>(service, device, list) : launch_all<kFewSlots>(service, device, list)) &&
+         scope.done();
 }
 
 }  // namespace hp::ops

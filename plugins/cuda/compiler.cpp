@@ -59,7 +59,7 @@ HpStatus find(int device, HpProgram program, const char* name, HpFunction* funct
 
 HpStatus launch(int device, HpStream stream, HpFunction function, const uint32_t* groups, const uint32_t* group_size,
                 const HpLaunchArg* args, uint32_t num_args) {
-  constexpr uint32_t kMostArguments = 64;
+  constexpr uint32_t kMostArguments = 256;
   if (HpStatus status = enter(device)) return status;
   if (groups[0] == 0 || groups[1] == 0 || groups[2] == 0) return HP_OK;
   if (num_args > kMostArguments)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from ctypes import c_double
+from ctypes import c_double, c_int64
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,23 @@ def test_transpose(tmp_path, name, dtype, shape):
     assert torch.equal(both(tmp_path, "copy:transpose", f"T={name} DIMS=3 BLOCK=32", call), source.mT)
 
 
+@pytest.mark.parametrize("slots", [8, 40])
+def test_lists(tmp_path, slots):
+    sizes = [(k * 37 % 11) ** 4 // 9 for k in range(slots - 3)] + [0] * 3
+    a, b = ([torch.randn(size) for size in sizes] for _ in range(2))
+
+    def call(run: Kernel) -> torch.Tensor:
+        out = [torch.zeros(size) for size in sizes]
+        first = list(itertools.accumulate(map(run.groups, sizes), initial=0))
+        numbers = (c_double * slots)(*(0.5 * k for k in range(slots)))
+        table = (c_int64 * (3 * slots + 2))(*first, *sizes, 0, *(c_int64 * slots).from_buffer(numbers))
+        run(first[-1], *out, *a, *b, table)
+        return torch.cat(out)
+
+    made = both(tmp_path, "foreach:map2", f"T=f32 SLOTS={slots} OP=20 ONE=0", call)
+    torch.testing.assert_close(made, torch.cat([x + 0.5 * k * y for k, (x, y) in enumerate(zip(a, b, strict=True))]))
+
+
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 @pytest.mark.parametrize(
     ("name", "description"),
@@ -121,8 +139,8 @@ def test_transpose(tmp_path, name, dtype, shape):
         ("random:fill", "T=f32 DIST=1 WIDE=0"),
         ("random:search", "T=f32"),
         ("copy:transpose", "T=i32 DIMS=2 BLOCK=32"),
-        ("optimizer:adam", "T=f32 DECOUPLED=0 AMSGRAD=0 MAXIMIZE=0"),
-        ("foreach:map2", "T=f16 OP=20 ONE=0"),
+        ("optimizer:adam", "T=f32 SLOTS=4 DECOUPLED=0 AMSGRAD=0 MAXIMIZE=0"),
+        ("foreach:map2", "T=f16 SLOTS=40 OP=20 ONE=0"),
     ],
 )
 def test_other_dialects(name, description, dialect):

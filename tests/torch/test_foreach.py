@@ -86,6 +86,15 @@ def test_against_the_cpu(name, dtype, inplace, counted):
     assert counted()[operator] == {"portable": 1}
 
 
+@pytest.mark.parametrize("count", [1, 8, 9, 40, 41, 100])
+def test_any_number_of_tensors(count):
+    """Short lists and long ones have kernels of their own, and several launches."""
+    a, b, c = ([torch.rand(17 * k % 31 + 5000 * (k % 7 == 3)) for k in range(count)] for _ in range(3))
+    mine = torch._foreach_addcmul(*([t.sim() for t in part] for part in (a, b, c)), 0.5)
+    for m, e in each(mine, torch._foreach_addcmul(a, b, c, 0.5)):
+        torch.testing.assert_close(m.cpu(), e)
+
+
 def test_nan_goes_through():
     nan = float("nan")
     a, b = [torch.tensor([nan, 1.0, 2.0]).sim()], [torch.tensor([0.0, nan, 1.0]).sim()]

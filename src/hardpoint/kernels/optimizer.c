@@ -1,6 +1,10 @@
 /* Steps of optimisers. A launch takes up to SLOTS tensors of each list; their pointers are parameters, and a group
  * finds its tensor by the number of its first group. T: parameters, gradients and state. */
-#define SLOTS 4
+#ifndef SLOTS
+#define SLOTS 1 /* update_scale has no lists */
+#endif
+#include "slots.h"
+
 typedef struct {
   hp_i64 first[SLOTS + 1]; /* group that each tensor begins with */
   hp_i64 size[SLOTS];
@@ -16,11 +20,9 @@ typedef struct {
   double lr, lr_decay, weight_decay, eps;
 } optimizer_adagrad;
 
-#define SLOT_OF(p) (slot == 0 ? p##0 : slot == 1 ? p##1 : slot == 2 ? p##2 : p##3)
-#define SLOT_FIND                                                                                                \
-  const int slot =                                                                                               \
-      (int)(hp_group >= lists.first[1]) + (int)(hp_group >= lists.first[2]) + (int)(hp_group >= lists.first[3]); \
-  const hp_i64 begin = (hp_group - lists.first[slot]) * HP_ELEMENTS,                                             \
+#define SLOT_FIND                                                    \
+  const int slot = slot_of(lists.first, hp_group);                   \
+  const hp_i64 begin = (hp_group - lists.first[slot]) * HP_ELEMENTS, \
                end = begin + HP_ELEMENTS < lists.size[slot] ? begin + HP_ELEMENTS : lists.size[slot];
 
 /* Gradients of a scaled loss: a step is left out if one of them was not finite; what is stored is unscaled. */
@@ -38,24 +40,20 @@ typedef struct {
   if (MAXIMIZE) d = -d
 
 /* DECOUPLED: the weight decay of AdamW. AMSGRAD, MAXIMIZE: 0 or 1. */
-HP_KERNEL(adam)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL T* p3, HP_GLOBAL T* g0, HP_GLOBAL T* g1,
-                HP_GLOBAL T* g2, HP_GLOBAL T* g3, HP_GLOBAL T* m0, HP_GLOBAL T* m1, HP_GLOBAL T* m2, HP_GLOBAL T* m3,
-                HP_GLOBAL T* v0, HP_GLOBAL T* v1, HP_GLOBAL T* v2, HP_GLOBAL T* v3, HP_GLOBAL T* x0, HP_GLOBAL T* x1,
-                HP_GLOBAL T* x2, HP_GLOBAL T* x3, HP_GLOBAL const float* n0, HP_GLOBAL const float* n1,
-                HP_GLOBAL const float* n2, HP_GLOBAL const float* n3, HP_GLOBAL const float* lr_tensor,
+HP_KERNEL(adam)(HP_GLOBAL T* p_[SLOTS], HP_GLOBAL T* g_[SLOTS], HP_GLOBAL T* m_[SLOTS], HP_GLOBAL T* v_[SLOTS],
+                HP_GLOBAL T* x_[SLOTS], HP_GLOBAL const float* n_[SLOTS], HP_GLOBAL const float* lr_tensor,
                 HP_GLOBAL const float* grad_scale, HP_GLOBAL const float* found_inf, optimizer_lists lists,
                 optimizer_adam h) {
   OPTIMIZER_SCALE
   SLOT_FIND
-  HP_GLOBAL T* const param = SLOT_OF(p);
-  HP_GLOBAL T* const grad = SLOT_OF(g);
-  HP_GLOBAL T* const average = SLOT_OF(m);
-  HP_GLOBAL T* const square = SLOT_OF(v);
-#if AMSGRAD
-  HP_GLOBAL T* const highest = SLOT_OF(x);
-#endif
+  HP_GLOBAL T *param = 0, *grad = 0, *average = 0, *square = 0, *highest = 0;
+  HP_GLOBAL const float* steps = 0;
+#define TAKE(k) \
+  SLOT_CASE(k, param = p_##k, grad = g_##k, average = m_##k, square = v_##k, highest = x_##k, steps = n_##k)
+  SLOT_SWITCH(slot, TAKE)
+  (void)highest;
   /* 1 - beta^step, without its cancellation. */
-  const T_c step = (T_c)*SLOT_OF(n);
+  const T_c step = (T_c)*steps;
   const T_c correction1 = -T_M(expm1)(step * (T_c)h.log_beta1), correction2 = -T_M(expm1)(step * (T_c)h.log_beta2);
   const T_c root = T_M(sqrt)(correction2), size = rate / correction1;
   const T_c beta1 = (T_c)h.beta1, beta2 = (T_c)h.beta2, rest1 = (T_c)(1 - h.beta1), rest2 = (T_c)(1 - h.beta2);
@@ -83,17 +81,15 @@ HP_KERNEL(adam)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL T* 
 }
 
 /* MOMENTUM, NESTEROV, MAXIMIZE: 0 or 1. FIRST: the buffers hold nothing yet. */
-HP_KERNEL(sgd)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL T* p3, HP_GLOBAL T* g0, HP_GLOBAL T* g1,
-               HP_GLOBAL T* g2, HP_GLOBAL T* g3, HP_GLOBAL T* m0, HP_GLOBAL T* m1, HP_GLOBAL T* m2, HP_GLOBAL T* m3,
-               HP_GLOBAL const float* lr_tensor, HP_GLOBAL const float* grad_scale, HP_GLOBAL const float* found_inf,
-               optimizer_lists lists, optimizer_sgd h) {
+HP_KERNEL(sgd)(HP_GLOBAL T* p_[SLOTS], HP_GLOBAL T* g_[SLOTS], HP_GLOBAL T* m_[SLOTS], HP_GLOBAL const float* lr_tensor,
+               HP_GLOBAL const float* grad_scale, HP_GLOBAL const float* found_inf, optimizer_lists lists,
+               optimizer_sgd h) {
   OPTIMIZER_SCALE
   SLOT_FIND
-  HP_GLOBAL T* const param = SLOT_OF(p);
-  HP_GLOBAL T* const grad = SLOT_OF(g);
-#if MOMENTUM
-  HP_GLOBAL T* const buffer = SLOT_OF(m);
-#endif
+  HP_GLOBAL T *param = 0, *grad = 0, *buffer = 0;
+#define TAKE(k) SLOT_CASE(k, param = p_##k, grad = g_##k, buffer = m_##k)
+  SLOT_SWITCH(slot, TAKE)
+  (void)buffer;
   const T_c decay = (T_c)h.weight_decay, momentum = (T_c)h.momentum, fresh = (T_c)(1 - h.dampening);
   HP_VECTORISE
   for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
@@ -113,17 +109,17 @@ HP_KERNEL(sgd)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL T* p
   }
 }
 
-HP_KERNEL(adagrad)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL T* p3, HP_GLOBAL T* g0, HP_GLOBAL T* g1,
-                   HP_GLOBAL T* g2, HP_GLOBAL T* g3, HP_GLOBAL T* m0, HP_GLOBAL T* m1, HP_GLOBAL T* m2, HP_GLOBAL T* m3,
-                   HP_GLOBAL const float* n0, HP_GLOBAL const float* n1, HP_GLOBAL const float* n2,
-                   HP_GLOBAL const float* n3, HP_GLOBAL const float* lr_tensor, HP_GLOBAL const float* grad_scale,
-                   HP_GLOBAL const float* found_inf, optimizer_lists lists, optimizer_adagrad h) {
+HP_KERNEL(adagrad)(HP_GLOBAL T* p_[SLOTS], HP_GLOBAL T* g_[SLOTS], HP_GLOBAL T* m_[SLOTS],
+                   HP_GLOBAL const float* n_[SLOTS], HP_GLOBAL const float* lr_tensor,
+                   HP_GLOBAL const float* grad_scale, HP_GLOBAL const float* found_inf, optimizer_lists lists,
+                   optimizer_adagrad h) {
   OPTIMIZER_SCALE
   SLOT_FIND
-  HP_GLOBAL T* const param = SLOT_OF(p);
-  HP_GLOBAL T* const grad = SLOT_OF(g);
-  HP_GLOBAL T* const sum = SLOT_OF(m);
-  const T_c step = (T_c)*SLOT_OF(n), size = rate / (1 + (step - 1) * (T_c)h.lr_decay);
+  HP_GLOBAL T *param = 0, *grad = 0, *sum = 0;
+  HP_GLOBAL const float* steps = 0;
+#define TAKE(k) SLOT_CASE(k, param = p_##k, grad = g_##k, sum = m_##k, steps = n_##k)
+  SLOT_SWITCH(slot, TAKE)
+  const T_c step = (T_c)*steps, size = rate / (1 + (step - 1) * (T_c)h.lr_decay);
   const T_c decay = (T_c)h.weight_decay, eps = (T_c)h.eps;
   HP_VECTORISE
   for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
@@ -137,10 +133,12 @@ HP_KERNEL(adagrad)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL 
 }
 
 /* Gradients times inv_scale. Every group that finds one that is not finite writes the same 1. */
-HP_KERNEL(unscale)(HP_GLOBAL T* p0, HP_GLOBAL T* p1, HP_GLOBAL T* p2, HP_GLOBAL T* p3, HP_GLOBAL float* found_inf,
-                   HP_GLOBAL const float* inv_scale, optimizer_lists lists) {
+HP_KERNEL(unscale)(HP_GLOBAL T* p_[SLOTS], HP_GLOBAL float* found_inf, HP_GLOBAL const float* inv_scale,
+                   optimizer_lists lists) {
   SLOT_FIND
-  HP_GLOBAL T* const grad = SLOT_OF(p);
+  HP_GLOBAL T* grad = 0;
+#define TAKE(k) SLOT_CASE(k, grad = p_##k)
+  SLOT_SWITCH(slot, TAKE)
   const T_c factor = (T_c)*inv_scale;
   int wrong = 0;
   HP_VECTORISE

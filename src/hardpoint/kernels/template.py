@@ -5,7 +5,8 @@ parameter ``T`` it finds the type in memory ``T``, the type to compute in ``T_c`
 ``T_get`` and ``T_put`` between the first two, ``T_M(exp)`` for functions of math.h, ``T_LOWEST`` and ``T_HIGHEST``, and
 ``T_IS_FLOAT``; of a complex type, ``T_part`` and ``T_P(exp)`` are the type of its parts and functions of that. Integers
 are plain definitions. ``HP_LSIZE`` is the number of work-items in a group, ``hp_group`` and ``hp_lid`` say where the
-work-item is.
+work-item is. Of a kernel with an integer ``SLOTS``, a parameter ``T* q_[SLOTS]`` stands for as many, ``q_0``,
+``q_1``, ..., and ``HP_EACH_SLOT(X)`` for ``X(0) X(1) ...``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hardpoint.kernels.pointwise import COMPUTE, ELEMENTS_CPU, ELEMENTS_GPU, FLO
 from hardpoint.ops import Reduction
 
 HEAD = re.compile(r"^HP_KERNEL\((\w+)\)\(([^)]*)\)\s*\{\n", re.M)
+SLOTTED = re.compile(r"(HP_GLOBAL [\w ]+\* \w+_)\[SLOTS\]")
 
 LIMITS = {
     "f32": ("(-HP_INFINITY)", "HP_INFINITY"),
@@ -38,8 +40,15 @@ def source(
     for entry in description.split():
         name, value = entry.split("=")
         head += type_definitions(name, value) if value in STORAGE else f"#define {name} {value}\n"
+        if name == "SLOTS":
+            head += f"#define HP_EACH_SLOT(X) {' '.join(f'X({k})' for k in range(int(value)))}\n"
+            text = _spread(text, int(value))
     entry = f"hp_{family}_{kernel}"
     return head + _select(text, kernel, entry, dialect, group_size), entry, elements
+
+
+def _spread(text: str, slots: int) -> str:
+    return SLOTTED.sub(lambda found: ", ".join(f"{found[1]}{k}" for k in range(slots)), text)
 
 
 def type_definitions(name: str, dtype: str) -> str:
