@@ -1,6 +1,7 @@
 #include "attention.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "../core/copy_views.h"
 #include "../core/template_call.h"
@@ -15,6 +16,10 @@ struct Shape {
 };
 struct Gradients {
   int64_t grad[3], out[3], grad_key[3], grad_value[3];
+};
+struct Dropping {
+  int64_t below;
+  double factor;
 };
 constexpr int64_t kQueries = 192;  // QUERIES there
 
@@ -33,24 +38,43 @@ Shape shape_of(const Attention& given, const View& out) {
   return shape;
 }
 
+// The last arguments of each kernel that knows weights.
+void add_dropping(TemplateCall& call, const Attention& given) {
+  const double p = given.dropout;
+  if (p != 0) {
+    call.state(given.random);
+  } else {
+    call.integer(0).integer(0);
+  }
+  call.value(Dropping{std::llround(p * 65536), p == 1 ? 0 : 1 / (1 - p)});
+}
+
 bool one_work_item(const Device& device) { return device.plugin.compiler.group_size == 1; }
 
 }  // namespace
 
+uint64_t dropout_blocks(const Attention& given) {
+  const View& query = given.query;
+  return static_cast<uint64_t>(query.sizes[0] * query.sizes[1] * query.sizes[2] * ((given.key.sizes[2] + 7) / 8));
+}
+
 bool attention(const Service& service, Device& device, const View& out, const View& lse, const Attention& given) {
-  if (call_vendor(service, device,
-                  {output(out), output(lse), input(given.query), input(given.key), input(given.value),
-                   input(given.mask), attribute(given.causal), attribute(given.scale)})) {
+  if (call_vendor(
+          service, device,
+          {output(out), output(lse), input(given.query), input(given.key), input(given.value), input(given.mask),
+           attribute(given.causal), attribute(given.scale), attribute(given.dropout),
+           attribute(static_cast<int64_t>(given.random.seed)), attribute(static_cast<int64_t>(given.random.offset))})) {
     return true;
   }
-  static TemplateKernels kernels("attention:forward", {"T"}, {"MASKED"});
+  static TemplateKernels kernels("attention:forward", {"T"}, {"MASKED", "DROPS"});
   if (!service.has_compiler) return false;
   PortableScope scope(service);
-  TemplateCall call(kernels, device, {given.query.dtype}, {given.mask.defined()});
+  TemplateCall call(kernels, device, {given.query.dtype}, {given.mask.defined(), given.dropout != 0});
   if (!call.available()) return false;
   const Shape shape = shape_of(given, out);
   call.arg(out).arg(lse).arg(given.query).arg(given.key).arg(given.value).arg(given.mask).value(shape);
   call.real(given.scale, given.query.dtype);
+  add_dropping(call, given);
   const int64_t per_group = one_work_item(device) ? kQueries : 1;
   call.launch(service.op, given.query.sizes[0] * shape.heads * ((shape.queries + per_group - 1) / per_group));
   return scope.done();
@@ -59,14 +83,17 @@ bool attention(const Service& service, Device& device, const View& out, const Vi
 bool attention_backward(const Service& service, Device& device, const View& grad_query, const View& grad_key,
                         const View& grad_value, const View& grad, const View& out, const View& lse,
                         const Attention& given) {
-  if (call_vendor(service, device,
-                  {output(grad_query), output(grad_key), output(grad_value), input(grad), input(given.query),
-                   input(given.key), input(given.value), input(given.mask), input(out), input(lse),
-                   attribute(given.causal), attribute(given.scale)})) {
+  if (call_vendor(
+          service, device,
+          {output(grad_query), output(grad_key), output(grad_value), input(grad), input(given.query), input(given.key),
+           input(given.value), input(given.mask), input(out), input(lse), attribute(given.causal),
+           attribute(given.scale), attribute(given.dropout), attribute(static_cast<int64_t>(given.random.seed)),
+           attribute(static_cast<int64_t>(given.random.offset))})) {
     return true;
   }
-  static TemplateKernels delta("attention:delta", {"T"}), blocks("attention:backward", {"T"}, {"MASKED"}),
-      queries("attention:backward_queries", {"T"}, {"MASKED"}), keys("attention:backward_keys", {"T"}, {"MASKED"});
+  static TemplateKernels delta("attention:delta", {"T"}), blocks("attention:backward", {"T"}, {"MASKED", "DROPS"}),
+      queries("attention:backward_queries", {"T"}, {"MASKED", "DROPS"}),
+      keys("attention:backward_keys", {"T"}, {"MASKED", "DROPS"});
   if (!service.has_compiler) return false;
   PortableScope scope(service);
   const DType dtype = given.query.dtype, sums = accumulator(dtype);
@@ -89,17 +116,18 @@ bool attention_backward(const Service& service, Device& device, const View& grad
   const auto add_inputs = [&](TemplateCall& call) {
     call.arg(grad).arg(given.query).arg(given.key).arg(given.value).arg(given.mask).arg(lse).pointer(deltas.get());
     call.value(shape).value(gradients).real(given.scale, dtype);
+    add_dropping(call, given);
   };
-  const int masked = given.mask.defined();
+  const int masked = given.mask.defined(), drops = given.dropout != 0;
   if (one_work_item(device)) {
-    TemplateCall call(blocks, device, {dtype}, {masked});
+    TemplateCall call(blocks, device, {dtype}, {masked, drops});
     if (!call.available()) return false;
     first.launch_elements(service.op, rows);
     call.arg(gathered).arg(grad_key).arg(grad_value);
     add_inputs(call);
     call.launch(service.op, batch * shape.key_heads);
   } else {
-    TemplateCall of_queries(queries, device, {dtype}, {masked}), of_keys(keys, device, {dtype}, {masked});
+    TemplateCall of_queries(queries, device, {dtype}, {masked, drops}), of_keys(keys, device, {dtype}, {masked, drops});
     if (!of_queries.available() || !of_keys.available()) return false;
     first.launch_elements(service.op, rows);
     of_queries.arg(gathered);

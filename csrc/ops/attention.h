@@ -1,6 +1,7 @@
 // Scaled dot-product attention, without the matrix of all scores.
 #pragma once
 
+#include "../core/philox.h"
 #include "../core/service.h"
 
 namespace hp::ops {
@@ -11,7 +12,11 @@ struct Attention {
   View query, key, value, mask;
   bool causal;
   double scale;
+  double dropout = 0;  // probability that a weight is dropped
+  PhiloxState random{0, 0};
 };
+// Blocks of the generator that dropout takes.
+uint64_t dropout_blocks(const Attention& given);
 constexpr int64_t kMostAttentionElements = 256;  // of a head
 
 // lse: batch x heads x queries, contiguous, of the dtype that sums are gathered in.

@@ -3,6 +3,7 @@
 // amount of memory; the weights that follow from them take their place, row by row.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -16,98 +17,10 @@
 namespace nv {
 namespace {
 
-// A warp has one row. DTYPE: 0 float32, 1 float16, 2 bfloat16. Rows of weights start where those of scores do.
-const char kSource[] = R"(
-typedef long long i64;
-#if DTYPE == 0
-typedef float T;
-static __device__ float get(T x) { return x; }
-static __device__ T put(float x) { return x; }
-#else
-typedef unsigned short T;
-#if DTYPE == 1
-static __device__ float get(T x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y; }
-static __device__ T put(float x) { T y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
-#else
-static __device__ float get(T x) { return __uint_as_float((unsigned)x << 16); }
-static __device__ T put(float x) { T y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
-#endif
-#endif
-static __device__ float everyone_max(float x) {
-  for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, step));
-  return x;
-}
-static __device__ float everyone_sum(float x) {
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
-  return x;
-}
-#define LOWEST __uint_as_float(0xff800000u)
-
-extern "C" __global__ void __launch_bounds__(128)
-weigh(float* scores, float* lse, const T* mask, i64 rows, i64 queries, i64 keys, int causal, float scale) {
-  const i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32;
-  const int lane = threadIdx.x % 32;
-  if (row >= rows) return;
-  float* const s = scores + row * keys;
-  T* const p = (T*)s;
-  const T* const m = mask ? mask + row * keys : 0;
-  const i64 end = causal && row % queries + 1 < keys ? row % queries + 1 : keys;
-  float largest = LOWEST, total = 0;
-  for (i64 j = lane; j < end; j += 32) {
-    const float x = s[j] * scale + (m ? get(m[j]) : 0.f);
-    if (x > largest) {
-      total = total * expf(largest - x) + 1.f;
-      largest = x;
-    } else if (x > LOWEST) {
-      total += expf(x - largest);
-    }
-  }
-  const float most = everyone_max(largest), shift = most == LOWEST ? 0.f : most;
-  total = everyone_sum(largest == LOWEST ? 0.f : total * expf(largest - shift));
-  const float inverse = total == 0.f ? 0.f : 1.f / total;
-  // Weights are never longer than scores, so a row overwrites only what it has read.
-  for (i64 at = 0; at < keys; at += 32) {
-    const i64 j = at + lane;
-    float x = 0;
-    if (j < end) x = expf(s[j] * scale + (m ? get(m[j]) : 0.f) - shift) * inverse;
-    __syncwarp();
-    if (j < keys) p[j] = put(x);
-    __syncwarp();
-  }
-  if (lane == 0) lse[row] = most + logf(total);
-}
-
-// Scores become weights, and gradients of weights become those of scores.
-extern "C" __global__ void __launch_bounds__(128)
-weigh_backward(float* scores, float* slopes, const float* lse, const T* mask, const T* grad, const T* out, i64 rows,
-               i64 queries, i64 keys, i64 dim, int causal, float scale) {
-  const i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32;
-  const int lane = threadIdx.x % 32;
-  if (row >= rows) return;
-  float* const s = scores + row * keys;
-  float* const d = slopes + row * keys;
-  const T* const m = mask ? mask + row * keys : 0;
-  const i64 end = causal && row % queries + 1 < keys ? row % queries + 1 : keys;
-  float delta = 0;
-  for (i64 j = lane; j < dim; j += 32) delta += get(grad[row * dim + j]) * get(out[row * dim + j]);
-  delta = everyone_sum(delta);
-  const float total = lse[row];
-  for (i64 at = 0; at < keys; at += 32) {
-    const i64 j = at + lane;
-    float weight = 0, slope = 0;
-    if (j < end && total > LOWEST) {
-      weight = expf(s[j] * scale + (m ? get(m[j]) : 0.f) - total);
-      slope = weight * (d[j] - delta) * scale;
-    }
-    __syncwarp();
-    if (j < keys) {
-      ((T*)s)[j] = put(weight);
-      ((T*)d)[j] = put(slope);
-    }
-    __syncwarp();
-  }
-}
-)";
+const char kSource[] =
+#include "attention_common.inc"
+#include "weigh.inc"
+    ;
 
 struct Kernels {
   CUfunction weigh = nullptr, weigh_backward = nullptr;
@@ -148,6 +61,28 @@ class Scratch {
 
  private:
   const int device_;
+};
+
+// As attention_common.inc has it.
+struct Dropping {
+  uint64_t seed, start;
+  unsigned below;
+  float factor;
+
+  // The arguments dropout, seed and offset begin at `index`.
+  Dropping(const Call& call, int32_t index) {
+    const double p = call.real(index);
+    seed = static_cast<uint64_t>(call.integer(index + 1));
+    start = static_cast<uint64_t>(call.integer(index + 2));
+    below = static_cast<unsigned>(std::llround(p * 65536));
+    factor = static_cast<float>(p == 1 ? 0 : 1 / (1 - p));
+  }
+  // From that row on, of all queries.
+  Dropping from(int64_t row, int64_t keys) const {
+    Dropping other = *this;
+    other.start += static_cast<uint64_t>(row * ((keys + 7) / 8));
+    return other;
+  }
 };
 
 // What forward and backward share. Tensors are contiguous; the heads that share a key are seen as one, with as many
@@ -211,12 +146,13 @@ struct Shape {
   }
 };
 
-// out, lse, query, key, value, mask, causal, scale
+// out, lse, query, key, value, mask, causal, scale, dropout, seed, offset
 int attention(const Call& call) {
   const DLTensor *out = call.tensor(0), *lse = call.tensor(1), *query = call.tensor(2), *key = call.tensor(3),
                  *value = call.tensor(4), *mask = call.tensor(5);
   Shape shape;
   if (const char* why = shape.read(*query, *key, *value, call.integer(6), call.real(7))) return decline(why);
+  const Dropping all(call, 8);
   const Scratch scratch(shape.device, shape.chunk * shape.rows * shape.keys * 4);
   if (!scratch.data) return decline("no memory for the scores");
   for (int64_t first = 0; first < shape.heads; first += shape.chunk) {
@@ -229,7 +165,9 @@ int attention(const Call& call) {
     float* sums = shape.at<float>(lse, row, 4);
     void* masked = shape.at<void>(mask, row * shape.keys, shape.bytes);
     int64_t rows = count * shape.rows;
-    void* arguments[] = {&scores, &sums, &masked, &rows, &shape.queries, &shape.keys, &shape.causal, &shape.scale};
+    Dropping dropping = all.from(row, shape.keys);
+    void* arguments[] = {&scores,     &sums,         &masked,      &rows,    &shape.queries,
+                         &shape.keys, &shape.causal, &shape.scale, &dropping};
     if (int error = shape.launch(shape.kernels->weigh, count, arguments)) return error;
     const Matrix o = shape.part(out, first, count, shape.rows, shape.value_dim);
     if (int error = shape.multiply(o, shape.weights(scratch.data, count), v, false)) return error;
@@ -237,12 +175,13 @@ int attention(const Call& call) {
   return 0;
 }
 
-// grad_query, grad_key, grad_value, grad, query, key, value, mask, out, lse, causal, scale
+// grad_query, grad_key, grad_value, grad, query, key, value, mask, out, lse, causal, scale, dropout, seed, offset
 int attention_backward(const Call& call) {
   const DLTensor *grad = call.tensor(3), *query = call.tensor(4), *key = call.tensor(5), *value = call.tensor(6),
                  *mask = call.tensor(7), *out = call.tensor(8), *lse = call.tensor(9);
   Shape shape;
   if (const char* why = shape.read(*query, *key, *value, call.integer(10), call.real(11))) return decline(why);
+  const Dropping all(call, 12);
   const int64_t bytes = shape.chunk * shape.rows * shape.keys * 4;
   const Scratch scores(shape.device, bytes), slopes(shape.device, bytes);
   if (!scores.data || !slopes.data) return decline("no memory for the scores");
@@ -260,8 +199,10 @@ int attention_backward(const Call& call) {
     void* grads = shape.at<void>(grad, row * shape.value_dim, shape.bytes);
     void* outs = shape.at<void>(out, row * shape.value_dim, shape.bytes);
     int64_t rows = count * shape.rows;
-    void* arguments[] = {&score, &slope,         &sums,       &masked,          &grads,        &outs,
-                         &rows,  &shape.queries, &shape.keys, &shape.value_dim, &shape.causal, &shape.scale};
+    Dropping dropping = all.from(row, shape.keys);
+    void* arguments[] = {&score,        &slope,       &sums,          &masked,     &grads,
+                         &outs,         &rows,        &shape.queries, &shape.keys, &shape.value_dim,
+                         &shape.causal, &shape.scale, &dropping};
     if (int error = shape.launch(shape.kernels->weigh_backward, count, arguments)) return error;
     const Matrix p = shape.weights(scores.data, count), d = shape.weights(slopes.data, count);
     const Matrix grad_q = shape.part(call.tensor(0), first, count, shape.rows, shape.dim);

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from groups import COMPILER, needs_compiler
 from groups import Kernel as KernelOfSize
+from philox import drawn_bits
 
 from hardpoint.kernels import source as kernel_source
 
@@ -132,7 +133,8 @@ def test_losses(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("masked", [0, 1])
-def test_attention(tmp_path: Path, causal: int, masked: int) -> None:
+@pytest.mark.parametrize("drops", [0, 1])
+def test_attention(tmp_path: Path, causal: int, masked: int, drops: int) -> None:
     batch, heads, key_heads, queries, keys, dim, value_dim = 2, 4, 2, 13, 37, 20, 24
     q, k, v = (
         torch.randn(batch, h, n, d, requires_grad=True)
@@ -144,26 +146,29 @@ def test_attention(tmp_path: Path, causal: int, masked: int) -> None:
         torch.ones(queries, keys, dtype=torch.bool).tril() if causal else torch.ones(queries, keys, dtype=torch.bool)
     )
     bias = torch.where(allowed, mask if masked else torch.zeros(()), float("-inf"))
-    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        y = F.scaled_dot_product_attention(q, k, v, bias, scale=0.3, enable_gqa=True)
+    rows, below = batch * heads * queries, 20000
+    bits = drawn_bits(7, 2**32 - 99, rows * -(-keys // 8)).view(rows, -1)[:, :keys].view(batch, heads, queries, keys)
+    factor = (bits >= below) * 1.5 if drops else torch.ones(())
+    weights = torch._safe_softmax(q @ k.repeat_interleave(heads // key_heads, 1).mT * 0.3 + bias, -1)
+    y = (weights * factor) @ v.repeat_interleave(heads // key_heads, 1)
     g = torch.randn_like(y)
     wanted = torch.autograd.grad(y, (q, k, v), g)
     q, k, v = q.detach(), k.detach(), v.detach()
     strides = [s for t in (q, k, v, y) for s in t.contiguous().stride()[:3]]
     shape = [heads, key_heads, queries, keys, dim, value_dim, causal, *strides, 0, 0, keys, 1]
     out, lse = torch.empty(y.shape), torch.empty(batch, heads, queries)
-    forward = Kernel(tmp_path, "attention:forward", f"T=f32 MASKED={masked}")
-    forward(batch * heads * queries, out, lse, q, k, v, mask, shape, 0.3)
+    special = f"T=f32 MASKED={masked} DROPS={drops}"
+    dropping = (7, 2**32 - 99, [below, *torch.tensor([1.5], dtype=torch.float64).view(torch.int64).tolist()])
+    Kernel(tmp_path, "attention:forward", special)(rows, out, lse, q, k, v, mask, shape, 0.3, *dropping)
     close(out, y.detach())
     delta = torch.empty(batch, heads, queries)
     both = [*g.stride()[:3], *out.stride()[:3], *k.stride()[:3], *v.stride()[:3]]
-    rows = batch * heads * queries
     kernel = Kernel(tmp_path, "attention:delta", "T=f32")
     kernel(kernel.groups(rows), delta, g, out, shape, both, rows)
     ours = [torch.empty_like(t) for t in (q, k, v)]
-    given = (g, q, k, v, mask, lse, delta, shape, both, 0.3)
-    Kernel(tmp_path, "attention:backward_queries", f"T=f32 MASKED={masked}")(rows, ours[0], *given)
-    Kernel(tmp_path, "attention:backward_keys", f"T=f32 MASKED={masked}")(batch * key_heads * keys, *ours[1:], *given)
+    given = (g, q, k, v, mask, lse, delta, shape, both, 0.3, *dropping)
+    Kernel(tmp_path, "attention:backward_queries", special)(rows, ours[0], *given)
+    Kernel(tmp_path, "attention:backward_keys", special)(batch * key_heads * keys, *ours[1:], *given)
     for a, b in zip(ours, wanted, strict=True):
         close(a, b)
 
@@ -172,7 +177,7 @@ KERNELS = {
     "softmax:rows": "T=bf16 R=f32 LOG=1",
     "normalisation:rows_backward": "T=f16 W=f32 RMS=1 HAS_WEIGHT=1 WANTED=1 PARTS=1",
     "loss:total": "T=bf16 KIND=3 WEIGHTED=1",
-    "attention:forward": "T=f16 MASKED=1",
+    "attention:forward": "T=f16 MASKED=1 DROPS=1",
 }
 
 

@@ -99,10 +99,38 @@ def test_what_goes_another_way() -> None:
     mask = torch.randn(9, 9, device="sim", requires_grad=True)
     F.scaled_dot_product_attention(q.to("sim"), k.to("sim"), v.to("sim"), mask).sum().backward()
     assert mask.grad is not None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(1, 2, 2, 200, 130, 64, 64), (2, 4, 2, 70, 65, 33, 20)], ids=str)
+def test_dropout(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """What was dropped shows where the values are those of the identity; the rest is then plain arithmetic."""
+    q, k, v = inputs(dtype, *shape)
+    share, keys, p = shape[1] // shape[2], shape[4], 0.3
+    options: dict[str, Any] = {"dropout_p": p, "is_causal": True, "enable_gqa": True}
+    identity = torch.eye(keys, dtype=dtype).expand(shape[0], shape[2], keys, keys)
     torch.manual_seed(3)
-    out = F.scaled_dot_product_attention(q.to("sim"), k.to("sim"), torch.ones_like(v).to("sim"), dropout_p=0.5)
-    assert 0.5 < out.mean().item() < 1.5
-    assert out.std().item() > 0.1
+    kept = F.scaled_dot_product_attention(q.to("sim"), k.to("sim"), identity.to("sim"), **options).cpu() != 0
+    right = [t.detach().double().requires_grad_() for t in (q, k, v)]
+    scores = right[0] @ right[1].repeat_interleave(share, 1).mT / shape[5] ** 0.5
+    seen = torch.ones(shape[3], keys, dtype=torch.bool).tril()
+    assert abs(1 - p - kept[..., seen].double().mean().item()) < 4 * (p * (1 - p) / kept[..., seen].numel()) ** 0.5
+    weights = scores.masked_fill(~seen, float("-inf")).softmax(-1) * kept / (1 - p)
+    expected = weights @ right[2].repeat_interleave(share, 1)
+    ours = [t.detach().to("sim").requires_grad_() for t in (q, k, v)]
+    torch.manual_seed(3)
+    hardpoint.reset_counters()
+    actual = F.scaled_dot_product_attention(*ours, **options)
+    assert FUSED in hardpoint.counters()
+    close = {torch.float64: 1e-5, torch.float32: 1e-4}.get(dtype, 4e-2)  # the probability is rounded to 16 bits
+    torch.testing.assert_close(actual.cpu(), expected.to(dtype), rtol=close, atol=close)
+    seed = torch.randn(expected.shape, dtype=dtype)
+    a = torch.autograd.grad(actual, ours, seed.to("sim"))
+    b = torch.autograd.grad(expected, right, seed.double())
+    for mine, wanted in zip(a, b, strict=True):
+        torch.testing.assert_close(mine.cpu(), wanted.to(dtype), rtol=4 * close, atol=4 * close)
+    assert not torch.equal(actual, F.scaled_dot_product_attention(*ours, **options))
+    assert not F.scaled_dot_product_attention(*ours, dropout_p=1.0, enable_gqa=True).any()
 
 
 def test_memory_stays_small() -> None:

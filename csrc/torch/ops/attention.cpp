@@ -3,12 +3,14 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
 
 #include <cmath>
 #include <limits>
 
 #include "../custom.h"
+#include "../generator.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -25,12 +27,13 @@ bool fits(const Tensor& query, const Tensor& key, const Tensor& value) {
          value.numel() != 0 && std::max(query.size(3), value.size(3)) <= hp::ops::kMostAttentionElements;
 }
 
-// Which of torch's ways to take: ours, or the one through matrix products where it has to draw random numbers or to
-// give a gradient for the mask, and for all that we do not take.
+// Which of torch's ways to take: ours, or the one through matrix products where it has to give a gradient for the mask,
+// and for all that we do not take.
 std::optional<int64_t> attention(const Overload& overload, const Tensor& query, const Tensor& key, const Tensor& value,
                                  const OptionalTensor& mask, double dropout, bool /*causal*/,
                                  std::optional<double> /*scale*/, bool grouped) {
-  const bool ours = fits(query, key, value) && dropout == 0 && (grouped || query.size(1) == key.size(1)) &&
+  const bool ours = fits(query, key, value) && dropout >= 0 && dropout <= 1 &&
+                    (grouped || query.size(1) == key.size(1)) &&
                     !(mask && mask->defined() && (mask->requires_grad() || mask->dim() > 4));
   return static_cast<int64_t>(ours && overload.able() ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
@@ -46,9 +49,9 @@ struct Operands {
     if (mask.scalar_type() == at::kBool) additive = at::where(mask, 0.0, -std::numeric_limits<double>::infinity());
     this->mask = additive.to(query.scalar_type()).expand({query.size(0), query.size(1), query.size(2), key.size(2)});
   }
-  hp::ops::Attention attention(bool causal, std::optional<double> scale) const {
+  hp::ops::Attention attention(bool causal, std::optional<double> scale, double dropout) const {
     const double usual = 1.0 / std::sqrt(static_cast<double>(query.size(3)));
-    return {view(query), view(key), view(value), view(mask), causal, scale.value_or(usual)};
+    return {view(query), view(key), view(value), view(mask), causal, scale.value_or(usual), dropout};
   }
   Tensor query, key, value, mask;
 };
@@ -56,9 +59,9 @@ struct Operands {
 std::optional<Forward> attention(const Overload& overload, const Tensor& query, const Tensor& key, const Tensor& value,
                                  const OptionalTensor& mask, double dropout, bool causal, bool /*debug*/,
                                  std::optional<double> scale) {
-  TORCH_CHECK(fits(query, key, value) && dropout == 0,
+  TORCH_CHECK(fits(query, key, value) && dropout >= 0 && dropout <= 1,
               "this attention is for four dimensions of one floating-point dtype, up to ",
-              hp::ops::kMostAttentionElements, " elements a head, and no dropout");
+              hp::ops::kMostAttentionElements, " elements a head, and a dropout from 0 to 1");
   const Operands operands(query, key, value, mask.value_or(Tensor()));
   const int64_t batch = query.size(0), heads = query.size(1), queries = query.size(2);
   const int index = query.device().index();
@@ -66,27 +69,35 @@ std::optional<Forward> attention(const Overload& overload, const Tensor& query, 
   // Heads beside each other, as what follows usually wants them.
   const Tensor out = empty({batch, queries, heads, value.size(3)}, query.scalar_type(), index).transpose(1, 2);
   const Tensor lse = empty({batch, heads, queries}, sums, index);
-  if (!hp::ops::attention(overload, device_holding(query), view(out), view(lse), operands.attention(causal, scale))) {
-    return std::nullopt;
+  hp::ops::Attention given = operands.attention(causal, scale, dropout);
+  Tensor seed, offset;  // on the CPU: the backward pass reads them without waiting for the device
+  if (dropout != 0) {
+    given.random = take_blocks(std::nullopt, index, hp::ops::dropout_blocks(given));
+    seed = at::scalar_tensor(static_cast<int64_t>(given.random.seed), at::kLong);
+    offset = at::scalar_tensor(static_cast<int64_t>(given.random.offset), at::kLong);
   }
-  return Forward(out, lse, Tensor(), Tensor(), queries, key.size(2), Tensor(), Tensor(), Tensor());
+  if (!hp::ops::attention(overload, device_holding(query), view(out), view(lse), given)) return std::nullopt;
+  return Forward(out, lse, Tensor(), Tensor(), queries, key.size(2), seed, offset, Tensor());
 }
 
 std::optional<Backward> attention_backward(const Overload& overload, const Tensor& grad, const Tensor& query,
                                            const Tensor& key, const Tensor& value, const Tensor& mask,
                                            std::array<bool, 4> wanted, const Tensor& out, const Tensor& lse,
                                            const Tensor& /*cum_seq_q*/, const Tensor& /*cum_seq_k*/, int64_t /*max_q*/,
-                                           int64_t /*max_k*/, double dropout, bool causal,
-                                           const Tensor& /*philox_seed*/, const Tensor& /*philox_offset*/,
-                                           std::optional<double> scale) {
-  TORCH_CHECK(!wanted[3] && dropout == 0, "this attention has no gradient for the mask, and no dropout");
+                                           int64_t /*max_k*/, double dropout, bool causal, const Tensor& seed,
+                                           const Tensor& offset, std::optional<double> scale) {
+  TORCH_CHECK(!wanted[3], "this attention has no gradient for the mask");
   const Operands operands(query, key, value, mask);
   const int index = query.device().index();
   const auto made = [&](const Tensor& like) { return empty(like.sizes(), like.scalar_type(), index); };
   const Tensor grad_query = made(query), grad_key = made(key), grad_value = made(value);
   const Tensor g = rows_contiguous(grad), o = rows_contiguous(out);
+  hp::ops::Attention given = operands.attention(causal, scale, dropout);
+  if (dropout != 0) {
+    given.random = {static_cast<uint64_t>(seed.item<int64_t>()), static_cast<uint64_t>(offset.item<int64_t>())};
+  }
   if (!hp::ops::attention_backward(overload, device_holding(query), view(grad_query), view(grad_key), view(grad_value),
-                                   view(g), view(o), view(lse), operands.attention(causal, scale))) {
+                                   view(g), view(o), view(lse), given)) {
     return std::nullopt;
   }
   return Backward(grad_query, grad_key, grad_value, Tensor());

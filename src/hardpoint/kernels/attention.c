@@ -1,6 +1,10 @@
 /* Attention without the matrix of all scores: keys are taken block by block, with the running maximum and sum of each
  * query's exponentials. T: the elements. MASKED: an additive mask of T. Strides count elements; the last dimension of
- * query, key, value and of their gradients is contiguous. Key and value may have fewer heads than the query. */
+ * query, key, value and of their gradients is contiguous. Key and value may have fewer heads than the query.
+ * DROPS: weights are dropped at random, once they are added up. Of the generator's blocks from `start` on, each query
+ * has one for every 8 keys, with 16 bits for each key; a weight is dropped where these are below `below`, else
+ * multiplied by `factor`. Backward kernels draw the same numbers again. */
+#include "philox.h"
 #include "row_sums.h"
 
 #define MOST 256 /* elements of a head */
@@ -14,6 +18,15 @@ typedef struct {
 typedef struct {
   hp_i64 grad[3], out[3], grad_key[3], grad_value[3];
 } attention_gradients;
+
+typedef struct {
+  hp_i64 below; /* of 65536 */
+  double factor;
+} attention_dropping;
+
+/* The random bits of key `e` of the eight that have a block. */
+#define DROP_BITS(block, e) ((block).w[(e) / 2] >> 16 * ((e) % 2) & 0xffffu)
+#define DROP_BLOCKS ((g.keys + 7) / 8)
 
 #if HP_LSIZE == 1
 /* ---- a CPU: blocks of queries and keys, multiplied in tiles that stay in registers. */
@@ -106,10 +119,33 @@ PART void mask_scores(T_a* scores, const T* mask, const attention_shape* g, hp_i
     for (hp_i64 j = end; j < KEYS; ++j) s[j] = -HP_INFINITY;
   }
 }
+
+/* What dropout multiplies the weights of a block of keys with; the generator's block of the first of them. */
+PART void draw_factors(T_a* factors, hp_u64 seed, hp_u64 first, const attention_dropping* dropping) {
+  hp_u32 words[4][KEYS / 8];
+  HP_VECTORISE
+  for (int b = 0; b < KEYS / 8; ++b) {
+    const random_block drawn = random_at(seed, first, (hp_u32)b);
+    for (int k = 0; k < 4; ++k) words[k][b] = drawn.w[k];
+  }
+  const hp_u32 below = (hp_u32)dropping->below;
+  const T_a factor = (T_a)dropping->factor;
+  for (int b = 0; b < KEYS / 8; ++b) {
+    for (int e = 0; e < 8; ++e) {
+      factors[b * 8 + e] = (words[e / 2][b] >> 16 * (e % 2) & 0xffffu) < below ? (T_a)0 : factor;
+    }
+  }
+}
+#else
+HP_FN T_a drop_factor(hp_u64 seed, hp_u64 first, hp_i64 key, attention_dropping dropping) {
+  const random_block drawn = random_at(seed, first, (hp_u32)(key / 8));
+  return DROP_BITS(drawn, key % 8) < (hp_u32)dropping.below ? (T_a)0 : (T_a)dropping.factor;
+}
 #endif
 
 HP_KERNEL(forward)(HP_GLOBAL T* out, HP_GLOBAL T_a* lse, HP_GLOBAL const T* query, HP_GLOBAL const T* key,
-                   HP_GLOBAL const T* value, HP_GLOBAL const T* mask, attention_shape g, T_a scale) {
+                   HP_GLOBAL const T* value, HP_GLOBAL const T* mask, attention_shape g, T_a scale, hp_i64 seed,
+                   hp_i64 start, attention_dropping dropping) {
 #if HP_LSIZE == 1
   const hp_i64 blocks = (g.queries + QUERIES - 1) / QUERIES, block = hp_group % blocks;
   const hp_i64 head = hp_group / blocks % g.heads, batch = hp_group / blocks / g.heads;
@@ -153,6 +189,12 @@ HP_KERNEL(forward)(HP_GLOBAL T* out, HP_GLOBAL T_a* lse, HP_GLOBAL const T* quer
         if (shrink != 1) {
           for (hp_i64 j = 0; j < value_across; ++j) o[j] *= shrink;
         }
+#if DROPS
+        T_a factors[KEYS];
+        const hp_i64 query_row = (batch * g.heads + head) * g.queries + first + r + i;
+        draw_factors(factors, (hp_u64)seed, (hp_u64)(start + query_row * DROP_BLOCKS + at / 8), &dropping);
+        for (hp_i64 j = 0; j < KEYS; ++j) s[j] *= factors[j];
+#endif
       }
       multiply(sums + r * value_across, value_across, scores, KEYS, 1, v_block, value_across, some, value_across, keys,
                1);
@@ -194,7 +236,11 @@ HP_KERNEL(forward)(HP_GLOBAL T* out, HP_GLOBAL T_a* lse, HP_GLOBAL const T* quer
     const T_a shift = now == -HP_INFINITY ? 0 : now, shrink = T_M(exp)(largest - shift);
     const T_a weight = T_M(exp)(score - shift);
     T_a part = weight;
+#if DROPS
+    weights[hp_lid] = weight * drop_factor((hp_u64)seed, (hp_u64)(start + hp_group * DROP_BLOCKS), j, dropping);
+#else
     weights[hp_lid] = weight;
+#endif
     HP_GROUP_SUM(box, part);
     total = total * shrink + part;
     largest = now;
@@ -237,7 +283,7 @@ HP_KERNEL(delta)(HP_GLOBAL T_a* delta, HP_GLOBAL const T* grad, HP_GLOBAL const 
 HP_KERNEL(backward)(HP_GLOBAL T_a* grad_query, HP_GLOBAL T* grad_key, HP_GLOBAL T* grad_value, HP_GLOBAL const T* grad,
                     HP_GLOBAL const T* query, HP_GLOBAL const T* key, HP_GLOBAL const T* value, HP_GLOBAL const T* mask,
                     HP_GLOBAL const T_a* lse, HP_GLOBAL const T_a* delta, attention_shape g, attention_gradients s,
-                    T_a scale) {
+                    T_a scale, hp_i64 seed, hp_i64 start, attention_dropping dropping) {
   const hp_i64 key_head = hp_group % g.key_heads, batch = hp_group / g.key_heads, share = g.heads / g.key_heads;
   const hp_i64 across = PAD(g.dim), value_across = PAD(g.value_dim);
   T_a kt[MOST * KEYS], vt[MOST * KEYS], k_block[KEYS * MOST], dk[(KEYS + ROWS) * MOST], dv[(KEYS + ROWS) * MOST];
@@ -268,10 +314,19 @@ HP_KERNEL(backward)(HP_GLOBAL T_a* grad_query, HP_GLOBAL T* grad_key, HP_GLOBAL 
           const T_a level = lse[before + first + r], less = delta[before + first + r];
           const T_a shift = level == -HP_INFINITY ? HP_INFINITY : level;
           T_a *const a = p + r * KEYS, *const b = ds + r * KEYS;
+#if DROPS
+          T_a factors[KEYS];
+          draw_factors(factors, (hp_u64)seed, (hp_u64)(start + (before + first + r) * DROP_BLOCKS + at / 8), &dropping);
+#endif
           HP_VECTORISE
           for (hp_i64 j = 0; j < KEYS; ++j) {
             a[j] = T_M(exp)(a[j] - shift);
+#if DROPS
+            b[j] = a[j] * (b[j] * factors[j] - less) * scale;
+            a[j] *= factors[j];
+#else
             b[j] = a[j] * (b[j] - less) * scale;
+#endif
           }
         }
         multiply(dv, value_across, p, 1, KEYS, go, value_across, keys, value_across, rows, 1);
@@ -305,25 +360,32 @@ HP_KERNEL(backward)(HP_GLOBAL T_a* grad_query, HP_GLOBAL T* grad_key, HP_GLOBAL 
 #else
 #define MASK_AT(b, h, i, j) ((T_a)0)
 #endif
-#define PAIR_WEIGHT(weight, slope, b, h, kh, i, j)                                                 \
-  do {                                                                                             \
-    HP_GLOBAL const T* const q_ = query + (b) * g.query[0] + (h) * g.query[1] + (i) * g.query[2];  \
-    HP_GLOBAL const T* const k_ = key + (b) * g.key[0] + (kh) * g.key[1] + (j) * g.key[2];         \
-    HP_GLOBAL const T* const v_ = value + (b) * g.value[0] + (kh) * g.value[1] + (j) * g.value[2]; \
-    HP_GLOBAL const T* const g_ = grad + (b) * s.grad[0] + (h) * s.grad[1] + (i) * s.grad[2];      \
-    const T_a level_ = lse[((b) * g.heads + (h)) * g.queries + (i)];                               \
-    T_a score_ = 0, along_ = 0;                                                                    \
-    for (hp_i64 d = 0; d < g.dim; ++d) score_ += T_get(q_[d]) * T_get(k_[d]);                      \
-    for (hp_i64 d = 0; d < g.value_dim; ++d) along_ += T_get(g_[d]) * T_get(v_[d]);                \
-    score_ = score_ * scale + MASK_AT(b, h, i, j);                                                 \
-    (weight) = level_ == -HP_INFINITY ? (T_a)0 : T_M(exp)(score_ - level_);                        \
-    (slope) = (weight) * (along_ - delta[((b) * g.heads + (h)) * g.queries + (i)]) * scale;        \
+#if DROPS
+#define DROP_FACTOR(row, j) drop_factor((hp_u64)seed, (hp_u64)(start + (row) * DROP_BLOCKS), j, dropping)
+#else
+#define DROP_FACTOR(row, j) ((T_a)1)
+#endif
+#define PAIR_WEIGHT(weight, slope, b, h, kh, i, j)                                                    \
+  do {                                                                                                \
+    HP_GLOBAL const T* const q_ = query + (b) * g.query[0] + (h) * g.query[1] + (i) * g.query[2];     \
+    HP_GLOBAL const T* const k_ = key + (b) * g.key[0] + (kh) * g.key[1] + (j) * g.key[2];            \
+    HP_GLOBAL const T* const v_ = value + (b) * g.value[0] + (kh) * g.value[1] + (j) * g.value[2];    \
+    HP_GLOBAL const T* const g_ = grad + (b) * s.grad[0] + (h) * s.grad[1] + (i) * s.grad[2];         \
+    const T_a level_ = lse[((b) * g.heads + (h)) * g.queries + (i)];                                  \
+    T_a score_ = 0, along_ = 0;                                                                       \
+    for (hp_i64 d = 0; d < g.dim; ++d) score_ += T_get(q_[d]) * T_get(k_[d]);                         \
+    for (hp_i64 d = 0; d < g.value_dim; ++d) along_ += T_get(g_[d]) * T_get(v_[d]);                   \
+    score_ = score_ * scale + MASK_AT(b, h, i, j);                                                    \
+    (weight) = level_ == -HP_INFINITY ? (T_a)0 : T_M(exp)(score_ - level_);                           \
+    const T_a factor_ = DROP_FACTOR(((b) * g.heads + (h)) * g.queries + (i), j);                      \
+    (slope) = (weight) * (along_ * factor_ - delta[((b) * g.heads + (h)) * g.queries + (i)]) * scale; \
+    (weight) *= factor_;                                                                              \
   } while (0)
 
 HP_KERNEL(backward_queries)(HP_GLOBAL T_a* grad_query, HP_GLOBAL const T* grad, HP_GLOBAL const T* query,
                             HP_GLOBAL const T* key, HP_GLOBAL const T* value, HP_GLOBAL const T* mask,
                             HP_GLOBAL const T_a* lse, HP_GLOBAL const T_a* delta, attention_shape g,
-                            attention_gradients s, T_a scale) {
+                            attention_gradients s, T_a scale, hp_i64 seed, hp_i64 start, attention_dropping dropping) {
   const hp_i64 row = hp_group % g.queries, head = hp_group / g.queries % g.heads;
   const hp_i64 batch = hp_group / g.queries / g.heads, key_head = head / (g.heads / g.key_heads);
   HP_LOCAL T_a slopes[HP_LSIZE];
@@ -353,7 +415,8 @@ HP_KERNEL(backward_queries)(HP_GLOBAL T_a* grad_query, HP_GLOBAL const T* grad, 
 HP_KERNEL(backward_keys)(HP_GLOBAL T* grad_key, HP_GLOBAL T* grad_value, HP_GLOBAL const T* grad,
                          HP_GLOBAL const T* query, HP_GLOBAL const T* key, HP_GLOBAL const T* value,
                          HP_GLOBAL const T* mask, HP_GLOBAL const T_a* lse, HP_GLOBAL const T_a* delta,
-                         attention_shape g, attention_gradients s, T_a scale) {
+                         attention_shape g, attention_gradients s, T_a scale, hp_i64 seed, hp_i64 start,
+                         attention_dropping dropping) {
   const hp_i64 row = hp_group % g.keys, key_head = hp_group / g.keys % g.key_heads;
   const hp_i64 batch = hp_group / g.keys / g.key_heads, share = g.heads / g.key_heads;
   HP_LOCAL T_a weights[HP_LSIZE];

@@ -1,0 +1,114 @@
+"""The attention kernels of the plug-in for NVIDIA devices, run on the CPU by what stands for a device."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from philox import drawn_bits
+
+PLUGIN = Path(__file__).parents[2] / "plugins" / "cuda"
+COMPILER = shutil.which("g++") or shutil.which("c++")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine"),
+    pytest.mark.skipif("f16c" not in Path("/proc/cpuinfo").read_text(), reason="a processor without f16c"),
+]
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+WEIGH = """
+extern "C" void run_weigh(unsigned order, float* scores, float* lse, T* mask, i64 rows, i64 queries, i64 keys,
+                          int causal, float scale, Dropping dropping) {
+  fibers::launch((rows + 3) / 4, 128, order,
+                 [&] { weigh(scores, lse, mask, rows, queries, keys, causal, scale, dropping); });
+}
+extern "C" void run_weigh_backward(unsigned order, float* scores, float* slopes, float* lse, T* mask, T* grad, T* out,
+                                   i64 rows, i64 queries, i64 keys, i64 dim, int causal, float scale,
+                                   Dropping dropping) {
+  fibers::launch((rows + 3) / 4, 128, order, [&] {
+    weigh_backward(scores, slopes, lse, mask, grad, out, rows, queries, keys, dim, causal, scale, dropping);
+  });
+}
+"""
+
+
+class Dropping(ctypes.Structure):
+    _fields_ = (
+        ("seed", ctypes.c_uint64),
+        ("start", ctypes.c_uint64),
+        ("below", ctypes.c_uint),
+        ("factor", ctypes.c_float),
+    )
+
+
+@functools.cache
+def library(files: Sequence[str], entries: str, *definitions: str) -> ctypes.CDLL:
+    folder = Path(tempfile.mkdtemp())
+    kernels = "".join((PLUGIN / name).read_text().replace('R"cuda(', "").replace(')cuda"', "") for name in files)
+    (folder / "kernels.cpp").write_text(f'#include "{Path(__file__).parent}/cuda_on_host.h"\n{kernels}{entries}')
+    command = [str(COMPILER), "-std=c++17", "-O1", "-w", "-mf16c", "-ffp-contract=off", "-fPIC", "-shared", "-x", "c++"]
+    command += [*(f"-D{definition}" for definition in definitions), str(folder / "kernels.cpp")]
+    subprocess.run([*command, "-o", str(folder / "kernels.so")], check=True, timeout=120)
+    return ctypes.CDLL(str(folder / "kernels.so"))
+
+
+def call(function: Any, *given: Any, order: int = 0) -> None:
+    def passed(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return ctypes.c_void_p(value.data_ptr())
+        if isinstance(value, float):
+            return ctypes.c_float(value)
+        return ctypes.c_int64(value) if isinstance(value, int) else value
+
+    function(ctypes.c_uint(order), *map(passed, given))
+
+
+def kept(dropping: Dropping, rows: int, keys: int) -> torch.Tensor:
+    """What weights are multiplied with."""
+    if dropping.below == 0:
+        return torch.ones(rows, keys, dtype=torch.float64)
+    bits = drawn_bits(dropping.seed, dropping.start, rows * -(-keys // 8)).view(rows, -1)[:, :keys]
+    return (bits >= dropping.below).double() * dropping.factor
+
+
+@pytest.mark.parametrize("below", [0, 20000])
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_weigh(dtype: torch.dtype, masked: bool, causal: int, below: int) -> None:
+    made = library(("attention_common.inc", "weigh.inc"), WEIGH, f"DTYPE={DTYPES.index(dtype)}")
+    rows, queries, keys, dim, scale = 10, 5, 301, 16, 0.25
+    dropping = Dropping(12345678901, 2**32 - 50, below, 1.25)
+    scores, slopes, out, grad = (torch.randn(rows, n) for n in (keys, keys, dim, dim))
+    out, grad = out.to(dtype), grad.to(dtype)
+    mask = torch.randn(rows, keys).to(dtype)
+    mask[3] = -torch.inf
+    right = scores.double() * scale + (mask.double() if masked else 0)
+    if causal:
+        right = right.masked_fill(torch.arange(keys) > torch.arange(rows)[:, None] % queries, -torch.inf)
+    weights, sums = torch._safe_softmax(right, -1), right.logsumexp(-1)
+    factor = kept(dropping, rows, keys)
+    delta = (grad.double() * out.double()).sum(-1, keepdim=True)
+    wanted = weights * (slopes.double() * factor - delta) * scale
+    close = {torch.float32: 1e-5, torch.float16: 1e-3}.get(dtype, 1e-2)
+    lse, raw, width = torch.empty(rows), scores.clone(), keys * 4 // dtype.itemsize
+    one = mask if masked else None
+    call(made.run_weigh, raw, lse, one, rows, queries, keys, ctypes.c_int(causal), scale, dropping, order=1)
+    torch.testing.assert_close(lse.double(), sums, rtol=1e-5, atol=1e-5)
+    found = raw.view(dtype).view(rows, width)[:, :keys]
+    torch.testing.assert_close(found.double(), weights * factor, rtol=close, atol=close)
+    call(
+        made.run_weigh_backward,
+        *(scores, slopes, lse, one, grad, out, rows, queries, keys, dim, ctypes.c_int(causal), scale, dropping),
+    )
+    found, slope = (t.view(dtype).view(rows, width)[:, :keys] for t in (scores, slopes))
+    torch.testing.assert_close(found.double(), weights * factor, rtol=close, atol=close)
+    torch.testing.assert_close(slope.double(), wanted, rtol=close, atol=4 * close)
