@@ -30,13 +30,16 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("kernels", "operators", "models")
 #: Seconds for all models of one side; torch.compile may need more.
-PATIENCE = 200
+PATIENCE = 150
 #: Regular expressions that share the operators out among processes.
 SHARES = (
     ["^_?[a-b]", "^_?[c-e]", "^_?f", "^_?[g-k]", r"^_?linalg\.[a-l]", r"^linalg\.[m-z]", "^_?l[^i]", "^_?m"]
     + [rf"^nn\.functional\.[{letters}]" for letters in ("a-c", "d-l", "m-p", "q-z")]
     + ["^n[^n]", "^[o-r]", "^s[a-o]", "^s[p-z]", "^[t-z]", "^(__|[A-Z]|_[^a-gk-m])", "^_?li(n[^a]|[^n])"]
 )
+
+#: Sides that run on nv, and what torch.compile is given as the backend.
+OURS, COMPILED = ("nv", "graph"), {"graph": "hardpoint", "inductor": "inductor"}
 
 Work = Callable[[], object]
 
@@ -76,7 +79,7 @@ def prepare(wheels: Path) -> str:
 def wait(device: str) -> None:
     import torch
 
-    (torch.accelerator if device == "nv" else torch.cuda).synchronize()
+    (torch.cuda if device == "cuda" else torch.accelerator).synchronize()
 
 
 def seconds(device: str, work: Work, least: float = 0.3) -> float:
@@ -115,6 +118,8 @@ def kernels(device: str) -> dict[str, tuple[Work, float, str]]:
     import torch
     from torch.nn import functional as f
 
+    import hardpoint.cuda
+
     n = 1 << 28
     x, rows = torch.randn(n, device=device), torch.randn(n, device=device).view(-1, 4096)
     half, weight = x.bfloat16(), torch.ones(4096, device=device)
@@ -130,6 +135,22 @@ def kernels(device: str) -> dict[str, tuple[Work, float, str]]:
 
     def attention() -> object:
         return f.scaled_dot_product_attention(query, query, query, is_causal=True)
+
+    def allowing(name: str, work: Work) -> Work:
+        """With a setting of nv's, or torch's of the same meaning, for the time of the call."""
+
+        def call() -> object:
+            if device == "nv":
+                before = getattr(hardpoint.cuda, name)(True)
+                result = work()
+                getattr(hardpoint.cuda, name)(before)
+                return result
+            torch.backends.cuda.matmul.allow_tf32 = name == "allow_tf32"
+            result = work()
+            torch.backends.cuda.matmul.allow_tf32 = False
+            return result
+
+        return call
 
     return {
         "add of 8 elements": (lambda: small + small, 0, ""),
@@ -151,10 +172,12 @@ def kernels(device: str) -> dict[str, tuple[Work, float, str]]:
         "uniform numbers": (lambda: x.uniform_(), gib, "bytes"),
         "foreach add, 256 x 64 Ki": (lambda: torch._foreach_add_(many, 1.0), 2 * 4.0 * 256 * 65536, "bytes"),
         "matmul 8192, float32": (lambda: square @ square, 2 * 8192.0**3, "operations"),
+        "matmul 8192, TF32": (allowing("allow_tf32", lambda: square @ square), 2 * 8192.0**3, "operations"),
         "matmul 8192, bfloat16": (lambda: square_half @ square_half, 2 * 8192.0**3, "operations"),
         "bmm 64 x 1024, float16": (lambda: batch_half @ batch_half, 64 * 2 * 1024.0**3, "operations"),
         "linear with bias, float32": (lambda: f.linear(square, square, vector), 2 * 8192.0**3, "operations"),
         "attention, bfloat16, causal": (attention, 2 * 8 * 12 * 1024.0**2 * 64, "operations"),
+        "the same, flash allowed": (allowing("allow_flash", attention), 2 * 8 * 12 * 1024.0**2 * 64, "operations"),
     }
 
 
@@ -207,18 +230,18 @@ def training(model: Any, loss: Callable[[Any], Any], device: str, half: bool) ->
     return step
 
 
-def resnet50(device: str, batch: int, half: bool, compiled: bool) -> Work:
+def resnet50(device: str, batch: int, half: bool, compiled: str) -> Work:
     import torch
     import torchvision
 
     model = torchvision.models.resnet50().to(device).train()
     images, labels = torch.randn(batch, 3, 224, 224).to(device), torch.randint(1000, (batch,)).to(device)
     if compiled:
-        model = torch.compile(model)
+        model = torch.compile(model, backend=compiled)
     return training(model, lambda m: torch.nn.functional.cross_entropy(m(images), labels), device, half)
 
 
-def gpt2(device: str, compiled: bool, dropout: float = 0.1) -> Work:
+def gpt2(device: str, compiled: str, dropout: float = 0.1) -> Work:
     import torch
     import transformers
 
@@ -226,18 +249,18 @@ def gpt2(device: str, compiled: bool, dropout: float = 0.1) -> Work:
     model = transformers.GPT2LMHeadModel(config).to(device).train()
     ids = torch.randint(50257, (8, 512)).to(device)
     if compiled:
-        model = torch.compile(model)
+        model = torch.compile(model, backend=compiled)
     return training(model, lambda m: m(input_ids=ids, labels=ids).loss, device, True)
 
 
-def inference(make: Callable[[], Any], inputs: Callable[[], dict[str, Any]]) -> Callable[[str, bool], Work]:
-    def made(device: str, compiled: bool) -> Work:
+def inference(make: Callable[[], Any], inputs: Callable[[], dict[str, Any]]) -> Callable[[str, str], Work]:
+    def made(device: str, compiled: str) -> Work:
         import torch
 
         model = make().to(device).eval()
         given = {name: value.to(device) for name, value in inputs().items()}
         if compiled:
-            model = torch.compile(model)
+            model = torch.compile(model, backend=compiled)
 
         def call() -> None:
             with torch.no_grad():
@@ -276,17 +299,27 @@ def _llama() -> Any:
     return transformers.LlamaForCausalLM(config).to(torch.bfloat16)
 
 
-def models() -> dict[str, Callable[[str, bool], Work]]:
+def inferences() -> dict[str, tuple[Callable[[], Any], Callable[[], dict[str, Any]]]]:
+    """What launches decide: the model, and its inputs."""
     import torch
 
+    return {
+        "ResNet-50 inference, 1": (_resnet, lambda: {"x": torch.randn(1, 3, 224, 224)}),
+        "BERT-base inference, 8 x 128": (_bert, lambda: {"input_ids": torch.randint(30000, (8, 128))}),
+        "Llama 1B, one token, bfloat16": (_llama, lambda: {"input_ids": torch.randint(32000, (1, 1))}),
+    }
+
+
+def models() -> dict[str, Callable[[str, str], Work]]:
+    """Work on a device, in eager mode or compiled by a backend."""
     return {
         "ResNet-50 training, 32, float32": lambda device, compiled: resnet50(device, 32, False, compiled),
         "ResNet-50 training, 128, bfloat16": lambda device, compiled: resnet50(device, 128, True, compiled),
         "GPT-2 training, 8 x 512, bfloat16": gpt2,
         "GPT-2 without dropout": lambda device, compiled: gpt2(device, compiled, 0.0),
-        "ResNet-50 inference, 1": inference(_resnet, lambda: {"x": torch.randn(1, 3, 224, 224)}),
-        "BERT-base inference, 8 x 128": inference(_bert, lambda: {"input_ids": torch.randint(30000, (8, 128))}),
-        "Llama 1B, one token, bfloat16": inference(_llama, lambda: {"input_ids": torch.randint(32000, (1, 1))}),
+        **{name: inference(*given) for name, given in inferences().items()},
+        "ResNet-50 training, 32, bfloat16": lambda device, compiled: resnet50(device, 32, True, compiled),
+        "ResNet-50 training, 128, float32": lambda device, compiled: resnet50(device, 128, False, compiled),
     }
 
 
@@ -294,11 +327,11 @@ def measure_side(side: str, names: list[str]) -> None:
     """Print times and memory of models on one side, measured in this process: a line each."""
     import torch
 
-    device = "nv" if side == "nv" else "cuda"
+    device = "nv" if side in OURS else "cuda"
     module = torch.nv if device == "nv" else torch.cuda
     for name in names:
         torch.manual_seed(0)
-        work = models()[name](device, side == "inductor")
+        work = models()[name](device, COMPILED.get(side, ""))
         for _ in range(3):
             work()
         wait(device)
@@ -327,11 +360,13 @@ def measure_models(names: list[str], sides: tuple[str, ...]) -> list[dict[str, A
     """A process for each side: where a plug-in is mounted, torch's own backend cannot compute gradients."""
     taken: dict[str, dict[str, Any]] = {name: {"name": name} for name in names}
     for side in sides:
-        environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if side == "nv" else "0"}
-        if side != "nv":
+        environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if side in OURS else "0"}
+        if side not in OURS:
             environment.pop("HARDPOINT_DEVICE", None)
         with tempfile.TemporaryFile("w+") as lines:
-            command = [sys.executable, __file__, "--side", side, "--models", *names]
+            # Graph mode is for what launches decide.
+            some = [name for name in names if side != "graph" or name in inferences()]
+            command = [sys.executable, __file__, "--side", side, "--models", *some]
             process = subprocess.Popen(command, env=environment, stdout=lines)
             try:
                 process.wait(timeout=PATIENCE)
@@ -345,16 +380,19 @@ def measure_models(names: list[str], sides: tuple[str, ...]) -> list[dict[str, A
 
 
 def print_models(results: list[dict[str, Any]]) -> None:
-    print("\nModels, eager mode. Speed: the other's time over ours; memory at its peak.\n")
-    head = f"{'nv ms':>9}{'cuda ms':>9}{'inductor ms':>13}{'speed':>8}{'to inductor':>13}"
+    print("\nModels. Speed: the other's time over ours in eager mode; gain: eager mode's over graph mode's, on nv;")
+    print("memory at its peak.\n")
+    head = f"{'nv ms':>9}{'cuda ms':>9}{'inductor ms':>13}{'graph ms':>10}{'speed':>8}{'to inductor':>13}{'gain':>7}"
     print(f"{'':36}{head}{'nv MiB':>9}{'cuda MiB':>10}  operators on the CPU")
     for r in results:
         if "nv" not in r or "cuda" not in r:
             print(f"{r['name']:36}  not measured")
             continue
-        ours, cuda, compiled = (r.get(side, {}).get("seconds") for side in ("nv", "cuda", "inductor"))
+        ours, cuda, compiled, graph = (r.get(side, {}).get("seconds") for side in ("nv", "cuda", "inductor", "graph"))
         times = f"{ours * 1e3:9.2f}{cuda * 1e3:9.2f}{f'{compiled * 1e3:.2f}' if compiled else '':>13}"
+        times += f"{f'{graph * 1e3:.2f}' if graph else '':>10}"
         speeds = f"{cuda / ours:8.2f}{f'{compiled / ours:.2f}' if compiled else '':>13}"
+        speeds += f"{f'{ours / graph:.2f}' if graph else '':>7}"
         memory = f"{r['nv']['memory'] >> 20:9}{r['cuda']['memory'] >> 20:10}"
         print(f"{r['name']:36}{times}{speeds}{memory}  {', '.join(r['nv']['cpu']) or 'none'}", flush=True)
 
@@ -392,7 +430,7 @@ def main() -> None:
     parser.add_argument("--wheels", type=Path, help="wheels to build with, on a machine without a network")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part; may be given again")
     parser.add_argument("--models", nargs="*", help="these models only, by their names")
-    parser.add_argument("--side", choices=("nv", "cuda", "inductor"), help=argparse.SUPPRESS)
+    parser.add_argument("--side", choices=(*OURS, "cuda", "inductor"), help=argparse.SUPPRESS)
     parser.add_argument("--no-inductor", action="store_true", help="leave torch.compile's times out")
     parser.add_argument("--dtypes", default="float32,bfloat16,float16,int64,bool", help="of the operators")
     parser.add_argument("--samples", type=int, default=2, help="for each operator and dtype")
@@ -434,7 +472,7 @@ def main() -> None:
         measured["operators"] = measure_operators(options.dtypes, options.samples)
         print_operators(measured["operators"], options.dtypes)
     if "models" in parts:
-        sides = ("nv", "cuda", *["inductor"] * (not options.no_inductor))
+        sides = ("nv", "cuda", "graph", *["inductor"] * (not options.no_inductor))
         measured["models"] = measure_models(options.models or list(models()), sides)
         print_models(measured["models"])
     if options.json:

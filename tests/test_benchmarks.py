@@ -51,6 +51,25 @@ def test_profile_of_a_model():
     assert losses == sorted(losses, reverse=True)
 
 
+def test_checks_of_a_gpu():
+    """The program that judges a GPU, on what there is here."""
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "h200_checks.py"),
+        "--ours",
+        "sim",
+        "--theirs",
+        "cpu",
+        "--small",
+    ]
+    command += [word for part in ("losses", "memory", "exhaustion", "graph") for word in ("--only", part)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {line.split(":")[0] for line in lines} == {"losses", "memory", "exhaustion", "graph"}
+    assert all(line.endswith(": holds") for line in lines)
+
+
 def test_graph():
     (case,) = printed("graph.py", "--only", "llama, 1 x 8 tokens", "--no-inductor")["cases"]
     assert case["speedup"] == pytest.approx(case["eager_ms"] / case["graph_ms"])

@@ -1,13 +1,14 @@
 // Attention for float32, float16 and bfloat16: products by cuBLASLt, on the tensor cores where these take the dtype,
 // and between them two kernels of our own. Scores are kept in float32, for as many heads at a time as fit a fixed
-// amount of memory; the weights that follow from them take their place, row by row.
+// amount of memory; the weights that follow from them take their place, row by row. Where flash attention is allowed,
+// it takes what it can first.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <mutex>
 #include <string>
 
+#include "attention.h"
 #include "blas.h"
 #include "device.h"
 #include "kernel.h"
@@ -46,44 +47,6 @@ const Kernels* kernels_of(int device, int dtype) {
   made[device][dtype].store(kernels, std::memory_order_release);
   return kernels->weigh ? kernels : nullptr;
 }
-
-// Scratch memory of Hardpoint's for the time of a call.
-class Scratch {
- public:
-  Scratch(int device, int64_t bytes) : device_(device) {
-    if (host->scratch_allocate(device, static_cast<size_t>(bytes), &data) != HP_OK) data = nullptr;
-  }
-  ~Scratch() {
-    if (data) host->scratch_free(device_, data);
-  }
-  Scratch(const Scratch&) = delete;
-  void* data = nullptr;
-
- private:
-  const int device_;
-};
-
-// As attention_common.inc has it.
-struct Dropping {
-  uint64_t seed, start;
-  unsigned below;
-  float factor;
-
-  // The arguments dropout, seed and offset begin at `index`.
-  Dropping(const Call& call, int32_t index) {
-    const double p = call.real(index);
-    seed = static_cast<uint64_t>(call.integer(index + 1));
-    start = static_cast<uint64_t>(call.integer(index + 2));
-    below = static_cast<unsigned>(std::llround(p * 65536));
-    factor = static_cast<float>(p == 1 ? 0 : 1 / (1 - p));
-  }
-  // From that row on, of all queries.
-  Dropping from(int64_t row, int64_t keys) const {
-    Dropping other = *this;
-    other.start += static_cast<uint64_t>(row * ((keys + 7) / 8));
-    return other;
-  }
-};
 
 // What forward and backward share. Tensors are contiguous; the heads that share a key are seen as one, with as many
 // times the queries.
@@ -150,9 +113,11 @@ struct Shape {
 int attention(const Call& call) {
   const DLTensor *out = call.tensor(0), *lse = call.tensor(1), *query = call.tensor(2), *key = call.tensor(3),
                  *value = call.tensor(4), *mask = call.tensor(5);
+  const Dropping all(call, 8);
+  const Flash flash{query, key, value, call.integer(6), call.real(7)};
+  if (flash.takes(mask, {out})) return flash.forward(out, lse, all);
   Shape shape;
   if (const char* why = shape.read(*query, *key, *value, call.integer(6), call.real(7))) return decline(why);
-  const Dropping all(call, 8);
   const Scratch scratch(shape.device, shape.chunk * shape.rows * shape.keys * 4);
   if (!scratch.data) return decline("no memory for the scores");
   for (int64_t first = 0; first < shape.heads; first += shape.chunk) {
@@ -179,9 +144,13 @@ int attention(const Call& call) {
 int attention_backward(const Call& call) {
   const DLTensor *grad = call.tensor(3), *query = call.tensor(4), *key = call.tensor(5), *value = call.tensor(6),
                  *mask = call.tensor(7), *out = call.tensor(8), *lse = call.tensor(9);
+  const Dropping all(call, 12);
+  const Flash flash{query, key, value, call.integer(10), call.real(11)};
+  if (flash.takes(mask, {call.tensor(0), call.tensor(1), call.tensor(2), grad, out})) {
+    return flash.backward(call.tensor(0), call.tensor(1), call.tensor(2), grad, out, lse, all);
+  }
   Shape shape;
   if (const char* why = shape.read(*query, *key, *value, call.integer(10), call.real(11))) return decline(why);
-  const Dropping all(call, 12);
   const int64_t bytes = shape.chunk * shape.rows * shape.keys * 4;
   const Scratch scores(shape.device, bytes), slopes(shape.device, bytes);
   if (!scores.data || !slopes.data) return decline("no memory for the scores");

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "attention.h"
 #include "compiler.h"
 #include "device.h"
 #include "driver.h"
@@ -70,6 +71,11 @@ const HpPlugin plugin = {
     .collectives = nullptr,
 };
 
+bool is_set(const char* variable) {
+  const char* const text = getenv(variable);
+  return text && strcmp(text, "1") == 0;
+}
+
 }  // namespace
 
 }  // namespace nv
@@ -81,11 +87,14 @@ extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin*
                       host->abi_major);
   if (HpStatus status = nv::open_driver()) return status;
   if (HpStatus status = nv::count_devices()) return status;
-  const char* const tf32 = getenv("HARDPOINT_TF32");
-  nv::allow_tf32 = tf32 && strcmp(tf32, "1") == 0;
+  nv::allow_tf32 = nv::is_set("HARDPOINT_TF32");
+  nv::allow_flash = nv::is_set("HARDPOINT_FLASH");
   *plugin = &nv::plugin;
   return HP_OK;
 }
 
 // Lets products of float32 use TF32, or not; returns what was set before.
 extern "C" HP_EXPORT int hp_nv_allow_tf32(int allowed) { return nv::allow_tf32.exchange(allowed != 0); }
+
+// The same for flash attention.
+extern "C" HP_EXPORT int hp_nv_allow_flash(int allowed) { return nv::allow_flash.exchange(allowed != 0); }

@@ -15,7 +15,11 @@
 #include <random>
 #include <vector>
 
+#ifndef DTYPE
+#define DTYPE 0
+#endif
 #define NV_ON_HOST 1
+#define __CUDACC_RTC__ 1
 #define __device__
 #define __global__
 #define __forceinline__ inline
@@ -75,14 +79,14 @@ static int lane() { return running % 32; }
 static void together() { wait(warp().barrier, 32); }
 
 // Runs all blocks; `seed` decides in which order threads take their turns.
-static void launch(unsigned blocks, unsigned threads, unsigned seed, std::function<void()> kernel) {
+static void launch(Index blocks, unsigned threads, unsigned seed, std::function<void()> kernel) {
   all.resize(threads);
   warps.assign((threads + 31) / 32, Warp());
   body = std::move(kernel);
   std::mt19937 random(seed);
   std::vector<int> order(threads);
   std::iota(order.begin(), order.end(), 0);
-  for (unsigned b = 0; b < blocks; ++b) {
+  for (uint64_t b = 0; b < uint64_t{blocks.x} * blocks.y * blocks.z; ++b) {
     for (Fiber& fiber : all) {
       getcontext(&fiber.context);
       fiber.context.uc_stack.ss_sp = fiber.stack.data();
@@ -100,11 +104,16 @@ static void launch(unsigned blocks, unsigned threads, unsigned seed, std::functi
         left = true;
         running = i;
         threadIdx.x = static_cast<unsigned>(i);
-        blockIdx.x = b;
+        blockIdx = {static_cast<unsigned>(b % blocks.x), static_cast<unsigned>(b / blocks.x % blocks.y),
+                    static_cast<unsigned>(b / blocks.x / blocks.y)};
         swapcontext(&scheduler, &all[static_cast<size_t>(i)].context);
       }
     }
   }
+}
+
+static void launch(int64_t blocks, unsigned threads, unsigned seed, std::function<void()> kernel) {
+  launch(Index{static_cast<unsigned>(blocks), 1, 1}, threads, seed, std::move(kernel));
 }
 
 }  // namespace fibers
@@ -136,6 +145,16 @@ static V __shfl_xor_sync(unsigned all, V value, int other) {
 static unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((uint64_t{a} * b) >> 32); }
 static float __uint_as_float(unsigned bits) {
   float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+static long long __double_as_longlong(double value) {
+  long long bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+static double __longlong_as_double(long long bits) {
+  double value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
@@ -206,3 +225,5 @@ static void host_copy_wait() {
   }
   fibers::all[static_cast<size_t>(fibers::running)].copies.clear();
 }
+
+static const char FAKE_CUDA_KERNELS[] = "";  // kernels begin after this: system headers have functions of C as well

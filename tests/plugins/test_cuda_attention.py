@@ -39,6 +39,27 @@ extern "C" void run_weigh_backward(unsigned order, float* scores, float* slopes,
 }
 """
 
+FLASH = """
+extern "C" void run_flash(unsigned order, T* out, float* lse, T* query, T* key, T* value, i64 heads, i64 share,
+                          i64 queries, i64 keys, int dim, int causal, float scale, Dropping dropping) {
+  fibers::launch(heads * ((queries + 63) / 64), 128, order, [&] {
+    flash(out, lse, query, key, value, share, queries, keys, dim, causal, scale, dropping);
+  });
+}
+extern "C" void run_flash_backward(unsigned order, T* grad_query, T* grad_key, T* grad_value, Sums* sums, float* lse,
+                                   T* grad, T* out, T* query, T* key, T* value, i64 heads, i64 share, i64 queries,
+                                   i64 keys, int dim, int causal, float scale, Dropping dropping) {
+  const i64 rows = heads * queries;
+  fibers::launch((rows + 3) / 4, 128, order, [&] { flash_sums(sums, lse, grad, out, rows, dim); });
+  fibers::launch(heads * ((queries + 63) / 64), 128, order, [&] {
+    flash_queries(grad_query, grad, query, key, value, sums, share, queries, keys, dim, causal, scale, dropping);
+  });
+  fibers::launch(heads / share * ((keys + 63) / 64), 128, order, [&] {
+    flash_keys(grad_key, grad_value, grad, query, key, value, sums, share, queries, keys, dim, causal, scale, dropping);
+  });
+}
+"""
+
 
 class Dropping(ctypes.Structure):
     _fields_ = (
@@ -112,3 +133,48 @@ def test_weigh(dtype: torch.dtype, masked: bool, causal: int, below: int) -> Non
     found, slope = (t.view(dtype).view(rows, width)[:, :keys] for t in (scores, slopes))
     torch.testing.assert_close(found.double(), weights * factor, rtol=close, atol=close)
     torch.testing.assert_close(slope.double(), wanted, rtol=close, atol=4 * close)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "causal", "below"),
+    [
+        (torch.bfloat16, (2, 1, 70, 133, 64), 0, 20000),
+        (torch.float16, (2, 1, 70, 133, 64), 1, 20000),
+        (torch.bfloat16, (2, 2, 100, 37, 40), 1, 0),
+        (torch.float16, (2, 2, 100, 37, 40), 0, 65536),
+        (torch.bfloat16, (2, 1, 65, 50, 128), 1, 20000),
+        (torch.float16, (2, 1, 65, 50, 104), 0, 0),
+    ],
+    ids=str,
+)
+def test_flash(dtype: torch.dtype, shape: tuple[int, ...], causal: int, below: int) -> None:
+    heads, share, queries, keys, dim = shape
+    definitions = (f"DTYPE={DTYPES.index(dtype)}", f"DIM={64 if dim <= 64 else 128}", "FORWARD", "BACKWARD")
+    made = library(("attention_common.inc", "flash.inc"), FLASH, *definitions)
+    dropping = Dropping(12345678901, 2**32 - 50, below, 1.25)
+    scale = -0.2 if causal else 0.3
+    q, g = (torch.randn(heads, queries, dim).to(dtype) for _ in range(2))
+    k, v = (torch.randn(heads // share, keys, dim).to(dtype) for _ in range(2))
+    right = [t.double().requires_grad_() for t in (q, k, v)]
+    scores = right[0] @ right[1].repeat_interleave(share, 0).mT * scale
+    if causal:
+        scores = scores.masked_fill(torch.ones(queries, keys, dtype=torch.bool).triu(1), -torch.inf)
+    factor = kept(dropping, heads * queries, keys).view(heads, queries, keys)
+    expected = (scores.softmax(-1) * factor) @ right[2].repeat_interleave(share, 0)
+    wanted = torch.autograd.grad(expected, right, g.double())
+    rest = (heads, share, queries, keys, ctypes.c_int(dim), ctypes.c_int(causal), scale, dropping)
+    close = 2e-3 if dtype is torch.float16 else 2e-2
+    results = []
+    for order in (0, 1):
+        out, lse = torch.full_like(q, torch.nan), torch.empty(heads, queries)
+        call(made.run_flash, out, lse, q, k, v, *rest, order=order)
+        torch.testing.assert_close(lse.double(), scores.logsumexp(-1), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(out.double(), expected, rtol=close, atol=close)
+        grads = [torch.full_like(t, torch.nan) for t in (q, k, v)]
+        sums = torch.empty(heads, queries, 2)
+        call(made.run_flash_backward, *grads, sums, lse, g, out, q, k, v, *rest, order=order)
+        for ours, exact in zip(grads, wanted, strict=True):
+            torch.testing.assert_close(ours.double(), exact, rtol=4 * close, atol=4 * close)
+        results.append([out, lse, *grads])
+    for one, two in zip(*results, strict=True):
+        assert torch.equal(one, two)  # whatever the order of threads

@@ -35,14 +35,15 @@ needs_nvrtc = pytest.mark.skipif(
 )
 
 
-def complaint(source: str) -> str:
+def complaint(source: str, *definitions: str) -> str:
     """Compile; the compiler's own words where it refuses, else nothing."""
     library = nvrtc()
     assert library is not None
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     assert library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None) == 0
+    options = (*OPTIONS, *(f"-D{definition}".encode() for definition in definitions))
     try:
-        if library.nvrtcCompileProgram(program, len(OPTIONS), (ctypes.c_char_p * len(OPTIONS))(*OPTIONS)) == 0:
+        if library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)) == 0:
             return ""
         library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value)
@@ -73,6 +74,19 @@ def test_usual_kernels_compile() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert [text for text in pool.map(attempt, usual()) if text] == []
+
+
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [0, 1, 2])
+def test_attention_compiles(dtype: int) -> None:
+    """The plug-in's own kernels; tests/plugins/test_cuda_attention.py says that they are right."""
+    plugin = Path(__file__).parents[2] / "plugins" / "cuda"
+    texts = {path.name: path.read_text().replace('R"cuda(', "").replace(')cuda"', "") for path in plugin.glob("*.inc")}
+    assert complaint(texts["attention_common.inc"] + texts["weigh.inc"], f"DTYPE={dtype}") == ""
+    for size in (64, 128) if dtype else ():
+        given = (f"DTYPE={dtype}", f"DIM={size}", "FORWARD", "BACKWARD")
+        assert complaint(texts["attention_common.inc"] + texts["flash.inc"], *given) == ""
 
 
 @needs_nvrtc

@@ -1,0 +1,175 @@
+"""The plug-in for NVIDIA devices from end to end, where a fake driver and compiler stand for NVIDIA's.
+
+What it cannot show: speed, and anything that NVIDIA's own libraries do.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which("g++")
+Run = Callable[..., CompletedProcess[str]]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(COMPILER is None, reason="no g++ on this machine"),
+    pytest.mark.skipif("f16c" not in Path("/proc/cpuinfo").read_text(), reason="a processor without f16c"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the fake libraries."""
+    made = tmp_path_factory.mktemp("cuda")
+    for name in ("libcuda.so.1", "libnvrtc.so.13"):
+        command = [str(COMPILER), "-std=c++17", "-O1", "-shared", "-fPIC", str(HERE / "fake_cuda.cpp"), "-o", name]
+        subprocess.run([*command, "-ldl"], check=True, cwd=made, timeout=120)
+    return made
+
+
+@pytest.fixture
+def on_nv(folder: Path, run_python: Run) -> Run:
+    def run(program: str) -> CompletedProcess[str]:
+        return run_python(
+            program,
+            timeout=380,
+            HARDPOINT_DEVICE="nv",
+            HARDPOINT_CUDA_PATH=str(folder),
+            HARDPOINT_CACHE=str(folder / "cache"),
+            FAKE_CUDA_HEADER=str(HERE / "cuda_on_host.h"),
+        )
+
+    return run
+
+
+def test_training(on_nv: Run) -> None:
+    """Kernels of many work-items through the driver's own launches; a list longer than one launch takes."""
+    on_nv(
+        """
+        import torch
+        import hardpoint
+        from torch import nn
+
+        def train(device):
+            torch.manual_seed(0)
+            layers = [nn.Linear(6, 6, bias=k % 2 == 0) for k in range(24)]
+            net = nn.Sequential(nn.Linear(9, 6), *layers, nn.LayerNorm(6), nn.GELU(), nn.Linear(6, 5)).to(device)
+            x, y = torch.randn(8, 9).to(device), torch.randint(5, (8,)).to(device)
+            update = torch.optim.AdamW(net.parameters(), lr=0.01, fused=True)
+            losses = []
+            for _ in range(3):
+                update.zero_grad()
+                loss = nn.functional.cross_entropy(net(x), y)
+                loss.backward()
+                nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+                update.step()
+                losses.append(loss.item())
+            return torch.tensor(losses), [p.detach().cpu() for p in net.parameters()]
+
+        right, theirs = train("cpu")
+        losses, ours = train("nv")
+        assert right[-1] < right[0]
+        torch.testing.assert_close(losses, right, rtol=1e-4, atol=1e-5)
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+        assert not [op for op, tiers in hardpoint.counters().items() if tiers.get("cpu")]
+        """
+    )
+
+
+def test_flash_attention(on_nv: Run) -> None:
+    """The plug-in's own kernels, against the portable ones: both draw the same numbers for dropout."""
+    on_nv(
+        """
+        import torch
+        import hardpoint
+        import hardpoint.cuda
+        from torch.nn.functional import scaled_dot_product_attention as attention
+
+        def run(flash, shape, **options):
+            before = hardpoint.cuda.allow_flash(flash)
+            torch.manual_seed(1)
+            batch, heads, key_heads, queries, keys, dim = shape
+            q, g = (torch.randn(batch, heads, queries, dim).bfloat16() for _ in range(2))
+            k, v = (torch.randn(batch, key_heads, keys, dim).bfloat16() for _ in range(2))
+            inputs = [t.to("nv").requires_grad_() for t in (q, k, v)]
+            hardpoint.reset_counters()
+            out = attention(*inputs, enable_gqa=heads != key_heads, **options)
+            grads = torch.autograd.grad(out, inputs, g.to("nv"))
+            tiers = [t for op, t in hardpoint.counters().items() if "fused_attention_overrideable" in op]
+            assert len(tiers) == 2
+            assert all(("vendor" in t) is flash for t in tiers), tiers
+            hardpoint.cuda.allow_flash(before)
+            return [t.detach().float().cpu() for t in (out, *grads)]
+
+        for shape, options in [
+            ((1, 2, 1, 70, 40, 64), {"dropout_p": 0.3}),
+            ((2, 1, 1, 30, 70, 24), {"is_causal": True, "dropout_p": 0.2}),
+            ((1, 1, 1, 20, 33, 72), {}),
+        ]:
+            for a, b in zip(run(True, shape, **options), run(False, shape, **options), strict=True):
+                assert a.abs().max() > 0.1
+                torch.testing.assert_close(a, b, rtol=4e-2, atol=4e-2)
+        """
+    )
+
+
+def test_graph_mode(on_nv: Run) -> None:
+    on_nv(
+        """
+        import torch
+        from torch import nn
+
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(9, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 5), nn.Softmax(-1))
+        x = torch.randn(7, 9)
+        right = net(x)
+        (right * right).sum().backward()
+        wanted = [p.grad for p in net.parameters()]
+        net.zero_grad()
+        twin = torch.compile(net.to("nv"), backend="hardpoint")
+        for _ in range(3):
+            net.zero_grad()
+            out = twin(x.to("nv"))
+            (out * out).sum().backward()
+            torch.testing.assert_close(out.detach().cpu(), right.detach(), rtol=1e-4, atol=1e-5)
+        for p, grad in zip(net.parameters(), wanted, strict=True):
+            torch.testing.assert_close(p.grad.cpu(), grad, rtol=1e-3, atol=1e-5)
+        """
+    )
+
+
+def test_memory_and_events(on_nv: Run) -> None:
+    on_nv(
+        """
+        import pytest
+        import torch
+
+        x = torch.arange(1000.0, device="nv")
+        kept = []
+        with pytest.raises(torch.OutOfMemoryError):
+            while True:
+                kept.append(torch.empty(1 << 28, dtype=torch.uint8, device="nv"))
+        assert len(kept) == 7
+        kept.clear()
+        assert torch.empty(3 << 28, dtype=torch.uint8, device="nv").numel() == 3 << 28
+        assert torch.equal((x + 1).cpu(), torch.arange(1000.0) + 1)
+        start, end = (torch.Event("nv", enable_timing=True) for _ in range(2))
+        start.record()
+        other = x.to("nv:1")
+        end.record()
+        end.synchronize()
+        assert start.elapsed_time(end) >= 0
+        assert other.device.index == 1
+        pinned = torch.arange(100.0).pin_memory()
+        assert torch.equal(pinned.to("nv", non_blocking=True).cpu(), pinned)
+        """
+    )
