@@ -29,8 +29,9 @@ pytestmark = [
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the fake libraries."""
     made = tmp_path_factory.mktemp("cuda")
-    for name in ("libcuda.so.1", "libnvrtc.so.13"):
-        command = [str(COMPILER), "-std=c++17", "-O1", "-shared", "-fPIC", str(HERE / "fake_cuda.cpp"), "-o", name]
+    sources = {"libcuda.so.1": "fake_cuda.cpp", "libnvrtc.so.13": "fake_cuda.cpp", "libcudnn.so.9": "fake_cudnn.cpp"}
+    for name, source in sources.items():
+        command = [str(COMPILER), "-std=c++17", "-O1", "-shared", "-fPIC", str(HERE / source), "-o", name]
         subprocess.run([*command, "-ldl"], check=True, cwd=made, timeout=120)
     return made
 
@@ -143,6 +144,34 @@ def test_graph_mode(on_nv: Run) -> None:
             torch.testing.assert_close(out.detach().cpu(), right.detach(), rtol=1e-4, atol=1e-5)
         for p, grad in zip(net.parameters(), wanted, strict=True):
             torch.testing.assert_close(p.grad.cpu(), grad, rtol=1e-3, atol=1e-5)
+        """
+    )
+
+
+def test_convolution(on_nv: Run) -> None:
+    """Through cuDNN's functions, in the algorithm that is the fastest once its kernels are loaded."""
+    on_nv(
+        """
+        import torch
+        import hardpoint
+        from torch.nn import functional as f
+
+        def run(device, transposed):
+            torch.manual_seed(0)
+            x, w = torch.randn(2, 4, 9, 8), torch.randn(4, 2, 3, 2) if transposed else torch.randn(6, 2, 3, 2)
+            b = torch.randn(4 if transposed else 6)
+            given = [t.to(device).requires_grad_() for t in (x, w, b)]
+            convolve = f.conv_transpose2d if transposed else f.conv2d
+            y = convolve(*given, stride=(2, 1), padding=(1, 0), groups=2)
+            grads = torch.autograd.grad((y * y).sum(), given)
+            return [t.detach().cpu() for t in (y, *grads)]
+
+        for transposed in (False, True):
+            for ours, right in zip(run("nv", transposed), run("cpu", transposed), strict=True):
+                torch.testing.assert_close(ours, right, rtol=1e-4, atol=1e-4)
+        tiers = [t for op, t in hardpoint.counters().items() if "convolution" in op]
+        assert tiers
+        assert all(set(t) <= {"vendor", "portable"} and "vendor" in t for t in tiers), tiers  # a sum for the bias
         """
     )
 
