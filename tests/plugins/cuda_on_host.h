@@ -3,17 +3,12 @@
 // manual describes them; an asynchronous copy takes place when it is waited for, not before.
 #pragma once
 
-#include <immintrin.h>
+// Few headers: every kernel is compiled with them.
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <ucontext.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <numeric>
-#include <random>
-#include <vector>
 
 #ifndef DTYPE
 #define DTYPE 0
@@ -35,7 +30,7 @@ static Index threadIdx, blockIdx;
 namespace fibers {
 
 struct Barrier {
-  int count = 0, turn = 0;
+  unsigned count = 0, turn = 0;
 };
 struct Copy {
   void* to;
@@ -44,84 +39,98 @@ struct Copy {
 };
 struct Fiber {
   ucontext_t context;
-  std::vector<char> stack = std::vector<char>(1 << 18);
-  std::vector<Copy> copies;
-  bool done = true;
+  char* stack;
+  Copy copies[64];
+  int num_copies;
+  bool done;
 };
 struct Warp {
   Barrier barrier;
   uint64_t box[32][8];
 };
 
+constexpr unsigned kMost = 1024;
+constexpr size_t kStack = 1 << 18;
 static ucontext_t scheduler;
-static std::vector<Fiber> all;
-static std::vector<Warp> warps;
+static Fiber all[kMost];
+static Warp warps[kMost / 32];
 static Barrier block;
-static std::function<void()> body;
-static int running;
+static unsigned threads;
+static unsigned running;
+static void (*body)(const void*);
+static const void* body_data;
 
 static void enter() {
-  body();
-  all[static_cast<size_t>(running)].done = true;
-  swapcontext(&all[static_cast<size_t>(running)].context, &scheduler);
+  body(body_data);
+  all[running].done = true;
+  swapcontext(&all[running].context, &scheduler);
 }
-static void wait(Barrier& barrier, int members) {
-  const int turn = barrier.turn, me = running;
+static void wait(Barrier& barrier, unsigned members) {
+  const unsigned turn = barrier.turn, me = running;
   if (++barrier.count == members) {
     barrier.count = 0;
     ++barrier.turn;
     return;
   }
-  while (barrier.turn == turn) swapcontext(&all[static_cast<size_t>(me)].context, &scheduler);
+  while (barrier.turn == turn) swapcontext(&all[me].context, &scheduler);
 }
-static Warp& warp() { return warps[static_cast<size_t>(running) / 32]; }
-static int lane() { return running % 32; }
+static Warp& warp() { return warps[running / 32]; }
+static unsigned lane() { return running % 32; }
 static void together() { wait(warp().barrier, 32); }
 
+static void start(Fiber& fiber) {
+  if (!fiber.stack) fiber.stack = static_cast<char*>(malloc(kStack));
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = fiber.stack;
+  fiber.context.uc_stack.ss_size = kStack;
+  fiber.context.uc_link = nullptr;
+  makecontext(&fiber.context, enter, 0);
+  fiber.done = false;
+  fiber.num_copies = 0;
+}
+
 // Runs all blocks; `seed` decides in which order threads take their turns.
-static void launch(Index blocks, unsigned threads, unsigned seed, std::function<void()> kernel) {
-  all.resize(threads);
-  warps.assign((threads + 31) / 32, Warp());
-  body = std::move(kernel);
-  std::mt19937 random(seed);
-  std::vector<int> order(threads);
-  std::iota(order.begin(), order.end(), 0);
+template <class Kernel>
+static void launch(Index blocks, unsigned count, uint32_t seed, const Kernel& kernel) {
+  if (count > kMost) abort();
+  threads = count;
+  body = [](const void* data) { (*static_cast<const Kernel*>(data))(); };
+  body_data = &kernel;
+  for (Warp& warp : warps) warp.barrier = Barrier();
+  block = Barrier();
+  unsigned order[kMost];
+  for (unsigned i = 0; i < count; ++i) order[i] = i;
   for (uint64_t b = 0; b < uint64_t{blocks.x} * blocks.y * blocks.z; ++b) {
-    for (Fiber& fiber : all) {
-      getcontext(&fiber.context);
-      fiber.context.uc_stack.ss_sp = fiber.stack.data();
-      fiber.context.uc_stack.ss_size = fiber.stack.size();
-      fiber.context.uc_link = nullptr;
-      makecontext(&fiber.context, enter, 0);
-      fiber.done = false;
-      fiber.copies.clear();
-    }
+    blockIdx = {unsigned(b % blocks.x), unsigned(b / blocks.x % blocks.y), unsigned(b / blocks.x / blocks.y)};
+    for (unsigned i = 0; i < count; ++i) start(all[i]);
     for (bool left = true; left;) {
       left = false;
-      std::shuffle(order.begin(), order.end(), random);
-      for (int i : order) {
-        if (all[static_cast<size_t>(i)].done) continue;
+      for (unsigned i = count - 1; i > 0; --i) {
+        seed = seed * 1664525u + 1013904223u;
+        const unsigned other = (seed >> 8) % (i + 1), mine = order[i];
+        order[i] = order[other];
+        order[other] = mine;
+      }
+      for (unsigned i = 0; i < count; ++i) {
+        if (all[order[i]].done) continue;
         left = true;
-        running = i;
-        threadIdx.x = static_cast<unsigned>(i);
-        blockIdx = {static_cast<unsigned>(b % blocks.x), static_cast<unsigned>(b / blocks.x % blocks.y),
-                    static_cast<unsigned>(b / blocks.x / blocks.y)};
-        swapcontext(&scheduler, &all[static_cast<size_t>(i)].context);
+        running = threadIdx.x = order[i];
+        swapcontext(&scheduler, &all[running].context);
       }
     }
   }
 }
-
-static void launch(int64_t blocks, unsigned threads, unsigned seed, std::function<void()> kernel) {
-  launch(Index{static_cast<unsigned>(blocks), 1, 1}, threads, seed, std::move(kernel));
+template <class Kernel>
+static void launch(int64_t blocks, unsigned count, uint32_t seed, const Kernel& kernel) {
+  launch(Index{unsigned(blocks), 1, 1}, count, seed, kernel);
 }
 
 }  // namespace fibers
 
 // threadIdx is a plain variable: whoever waits has to set it again.
-static void restore_index() { threadIdx.x = static_cast<unsigned>(fibers::running); }
+static void restore_index() { threadIdx.x = fibers::running; }
 static void __syncthreads() {
-  fibers::wait(fibers::block, static_cast<int>(fibers::all.size()));
+  fibers::wait(fibers::block, fibers::threads);
   restore_index();
 }
 static void __syncwarp() {
@@ -132,42 +141,47 @@ static void __syncwarp() {
 template <class V>
 static V __shfl_sync(unsigned, V value, int from) {
   fibers::Warp& warp = fibers::warp();
-  std::memcpy(&warp.box[fibers::lane()][0], &value, sizeof value);
+  memcpy(&warp.box[fibers::lane()][0], &value, sizeof value);
   __syncwarp();
-  std::memcpy(&value, &warp.box[from % 32][0], sizeof value);
+  memcpy(&value, &warp.box[from % 32][0], sizeof value);
   __syncwarp();
   return value;
 }
 template <class V>
 static V __shfl_xor_sync(unsigned all, V value, int other) {
-  return __shfl_sync(all, value, fibers::lane() ^ other);
+  return __shfl_sync(all, value, int(fibers::lane()) ^ other);
 }
 static unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((uint64_t{a} * b) >> 32); }
 static float __uint_as_float(unsigned bits) {
   float value;
-  std::memcpy(&value, &bits, sizeof value);
+  memcpy(&value, &bits, sizeof value);
   return value;
 }
 static long long __double_as_longlong(double value) {
   long long bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 static double __longlong_as_double(long long bits) {
   double value;
-  std::memcpy(&value, &bits, sizeof value);
+  memcpy(&value, &bits, sizeof value);
   return value;
 }
 static unsigned __float_as_uint(float value) {
   unsigned bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
 // ---- 16-bit floats; DTYPE 1 is float16, 2 is bfloat16.
-static float host_get(unsigned short x) { return DTYPE == 1 ? _cvtsh_ss(x) : __uint_as_float(unsigned{x} << 16); }
+typedef short Halves __attribute__((vector_size(16)));
+typedef float Floats __attribute__((vector_size(16)));
+static float host_get(unsigned short x) {
+  if (DTYPE == 1) return __builtin_ia32_vcvtph2ps(Halves{short(x)})[0];
+  return __uint_as_float(unsigned{x} << 16);
+}
 static unsigned short host_put(float x) {
-  if (DTYPE == 1) return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT);
+  if (DTYPE == 1) return static_cast<unsigned short>(__builtin_ia32_vcvtps2ph(Floats{x}, 0)[0]);
   const unsigned bits = __float_as_uint(x);
   return x != x ? 0x7fc0 : static_cast<unsigned short>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
@@ -178,16 +192,16 @@ static float host_half(unsigned pair, int high) { return host_get(static_cast<un
 // ldmatrix.x4: lane i gives the address of row i % 8 of matrix i / 8.
 static void host_ldmatrix(unsigned* out, const void* row, bool transposed) {
   fibers::Warp& warp = fibers::warp();
-  const int lane = fibers::lane();
+  const int lane = int(fibers::lane());
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) abort();
-  std::memcpy(&warp.box[lane][0], &row, sizeof row);
+  memcpy(&warp.box[lane][0], &row, sizeof row);
   __syncwarp();
   for (int m = 0; m < 4; ++m) {
     unsigned short pair[2];
     for (int e = 0; e < 2; ++e) {
       const int r = transposed ? 2 * (lane % 4) + e : lane / 4, c = transposed ? lane / 4 : 2 * (lane % 4) + e;
       const unsigned short* from;
-      std::memcpy(&from, &warp.box[m * 8 + r][0], sizeof from);
+      memcpy(&from, &warp.box[m * 8 + r][0], sizeof from);
       pair[e] = from[c];
     }
     out[m] = pair[0] | unsigned{pair[1]} << 16;
@@ -197,7 +211,7 @@ static void host_ldmatrix(unsigned* out, const void* row, bool transposed) {
 // mma.m16n8k16: c += a b, in float32.
 static void host_mma(float* c, const unsigned* a, unsigned b0, unsigned b1) {
   fibers::Warp& warp = fibers::warp();
-  const int lane = fibers::lane(), group = lane / 4, pair = lane % 4;
+  const int lane = int(fibers::lane()), group = lane / 4, pair = lane % 4;
   for (int i = 0; i < 4; ++i) warp.box[lane][i] = a[i];
   warp.box[lane][4] = b0;
   warp.box[lane][5] = b1;
@@ -216,14 +230,25 @@ static void host_mma(float* c, const unsigned* a, unsigned b0, unsigned b1) {
 }
 // cp.async of 16 bytes, of which `bytes` are read and the others are zero.
 static void host_copy_async(void* to, const void* from, int bytes) {
-  fibers::all[static_cast<size_t>(fibers::running)].copies.push_back({to, from, bytes});
+  fibers::Fiber& fiber = fibers::all[fibers::running];
+  if (fiber.num_copies == 64) abort();
+  fiber.copies[fiber.num_copies++] = {to, from, bytes};
 }
 static void host_copy_wait() {
-  for (const fibers::Copy& copy : fibers::all[static_cast<size_t>(fibers::running)].copies) {
-    std::memset(copy.to, 0, 16);
-    std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+  fibers::Fiber& fiber = fibers::all[fibers::running];
+  for (int i = 0; i < fiber.num_copies; ++i) {
+    memset(fiber.copies[i].to, 0, 16);
+    memcpy(fiber.copies[i].to, fiber.copies[i].from, static_cast<size_t>(fiber.copies[i].bytes));
   }
-  fibers::all[static_cast<size_t>(fibers::running)].copies.clear();
+  fiber.num_copies = 0;
 }
 
+template <class T>
+struct Plain {
+  using Type = T;
+};
+template <class T>
+struct Plain<const T> {
+  using Type = T;
+};
 static const char FAKE_CUDA_KERNELS[] = "";  // kernels begin after this: system headers have functions of C as well

@@ -61,7 +61,7 @@ std::string launchers(const std::string& text) {
       std::string type = rest.substr(0, comma);
       while (isspace(type.back())) type.pop_back();
       while (isalnum(type.back()) || type.back() == '_') type.pop_back();
-      given += (count ? ", " : "") + ("*(std::remove_const_t<" + type + ">*)p[" + std::to_string(count) + "]");
+      given += (count ? ", " : "") + ("*(Plain<" + type + ">::Type*)p[" + std::to_string(count) + "]");
       ++count;
     }
     made += "extern \"C\" void launch_" + name + "(const unsigned* g, unsigned threads, void** p) {\n" +
