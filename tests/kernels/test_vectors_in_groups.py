@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,21 @@ def test_rows(tmp_path: Path, group_size: int) -> None:
     a, row, out = torch.randn(37, 21), torch.randn(21), torch.full((37, 21), float("nan"))
     kernel(kernel.groups(out.numel()), out, a, row, geometry([21, 37], [4, 84], [4, 84], [4, 0]))
     assert torch.equal(out, a * row)
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(torch.float32, "f32"), (torch.bfloat16, "bf16")])
+def test_vectors_of_rows(tmp_path: Path, group_size: int, dtype: torch.dtype, name: str) -> None:
+    """Rows of whole vectors, rows that are not, and rows that do not begin where a vector may."""
+    size = dtype.itemsize
+    for inner in ("contiguous", "broadcast"):
+        operands = ",".join(f"{name}:{kind}" for kind in ("contiguous", "contiguous", inner))
+        description = f"compute={name} outputs=1 variant=0 dimensions=3 operands={operands}"
+        kernel = Kernel(tmp_path, "sub", description, group_size)
+        for width, pitch, start in ((32, 32, 0), (21, 21, 0), (32, 33, 0), (32, 40, 1), (8, 16, 8)):
+            whole = torch.randn(5, 29, pitch + start).to(dtype)
+            a, out = whole[:, :, start : start + width], torch.full((5, 29, width), torch.nan).to(dtype)
+            b = torch.randn(5, 1, width).to(dtype) if inner == "contiguous" else torch.randn(29, 1).to(dtype)
+            steps = [[size * step for step in reversed(t.expand(5, 29, width).stride())] for t in (out, a, b)]
+            number = (ctypes.c_double * 1)(2.0)
+            kernel(kernel.groups(out.numel()), out, a, b, number, geometry([width, 29, 5], *steps))
+            assert torch.equal(out, torch.sub(a, b, alpha=2))

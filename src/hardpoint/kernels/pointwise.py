@@ -294,14 +294,14 @@ def _items(spec: Specialisation, pointers: list[int], elements: str, body: str, 
 def _pack(spec: Specialisation) -> int:
     """Elements that a work-item takes at once where all lie side by side, at most 16 bytes of each operand; or 0."""
     memory = [operand for operand in spec.operands if operand.inner != "number"]
-    if spec.dimensions != 1 or memory[0].inner != "contiguous" or any(o.inner == "strided" for o in memory):
+    if memory[0].inner != "contiguous" or any(o.inner == "strided" for o in memory):
         return 0
     pack = 16 // max(BYTES[operand.dtype] for operand in memory if operand.inner == "contiguous")
     return min(pack, 8) if pack > 1 else 0
 
 
 def _packed_place(operand: Operand, k: int) -> str:
-    return f"v{k}.at[u]" if operand.inner == "contiguous" else f"*(HP_GLOBAL {STORAGE[operand.dtype]}*)p{k}"
+    return f"v{k}.at[u]" if operand.inner == "contiguous" else f"*(HP_GLOBAL {STORAGE[operand.dtype]}*)q{k}"
 
 
 def _packs(
@@ -314,20 +314,34 @@ def _packs(
         f"  typedef struct __attribute__((aligned({bytes_of[k]}))) {{ {kind} at[{pack}]; }} pack_{k};\n"
         for k, kind in packed.items()
     )
-    aligned = " && ".join(f"(hp_u64)p{k} % {bytes_of[k]} == 0" for k in packed)
-    reads = "".join(
-        f"      const pack_{k} v{k} = *(HP_GLOBAL const pack_{k}*)((HP_GLOBAL {kind}*)p{k} + i);\n"
-        for k, kind in packed.items()
-        if k > 0
-    )
+    outer = range(1, spec.dimensions)
+    fits = [f"(hp_u64)p{k} % {bytes_of[k]} == 0" for k in packed]
+    fits += [f"g.strides[{k}][{d}] % {bytes_of[k]} == 0" for k in packed for d in outer]
+    if spec.dimensions > 1:
+        fits.append(f"g.shape[0] % {pack} == 0")  # no vector crosses the end of a row
+    first = "".join(f"      HP_GLOBAL char* q{k} = p{k};\n" for k in pointers)
+    # Along one dimension the strides are known.
+    along = {k: f"i * {BYTES[spec.operands[k].dtype]}" for k in packed}
+    if spec.dimensions > 1:
+        moves = "".join(f"        q{k} += index * g.strides[{k}][d];\n" for k in pointers)
+        first = (
+            f"      hp_i64 rest = i;\n{first}"
+            "      for (int d = 0; d < HP_DIMENSIONS; ++d) {\n"
+            "        const hp_i64 index = d == HP_DIMENSIONS - 1 ? rest : hp_next_place(&rest, g.shape[d]);\n"
+            f"{moves}"
+            "      }\n"
+        )
+    else:
+        first += "".join(f"      q{k} += {distance};\n" for k, distance in along.items())
+    reads = "".join(f"      const pack_{k} v{k} = *(HP_GLOBAL const pack_{k}*)q{k};\n" for k in packed if k > 0)
     return (
         f"{types}"
-        f"  if (end - begin == {per_group} && {aligned}) {{\n"
+        f"  if (end - begin == {per_group} && {' && '.join(fits)}) {{\n"
         f"    for (hp_i64 i = begin + hp_lid * {pack}; i < end; i += {pack * group_size}) {{\n"
-        f"{reads}"
+        f"{first}{reads}"
         "      pack_0 v0;\n"
         f"      for (int u = 0; u < {pack}; ++u) {{\n{element}      }}\n"
-        f"      *(HP_GLOBAL pack_0*)((HP_GLOBAL {packed[0]}*)p0 + i) = v0;\n"
+        "      *(HP_GLOBAL pack_0*)q0 = v0;\n"
         "    }\n"
         "    return;\n"
         "  }\n"
