@@ -194,15 +194,42 @@ def collectives() -> None:
     print(f"{ranks.cases} cases {way()}")
 
 
-def digits_losses(
-    wrap: Callable[[paddle.nn.Layer], paddle.nn.Layer], rank: int, size: int
-) -> tuple[list[float], np.ndarray]:
-    """Some steps with batches of 64, of which this rank takes its share: the mean losses, and a weight."""
+class GPT(paddle.nn.Layer):
+    """A small transformer over 32 tokens."""
+
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        self.tokens, self.places = paddle.nn.Embedding(32, width), paddle.nn.Embedding(12, width)
+        self.blocks = paddle.nn.LayerList(
+            paddle.nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, activation="gelu") for _ in range(2)
+        )
+        self.head = paddle.nn.Linear(width, 32)
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        mask = paddle.triu(paddle.full([x.shape[1], x.shape[1]], -1e9), 1)
+        x = self.tokens(x) + self.places(paddle.arange(x.shape[1]))
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(x)
+
+
+def problem(name: str) -> tuple[paddle.nn.Layer, np.ndarray, np.ndarray]:
+    """A net, its inputs and its targets."""
     import digits_paddle
 
-    images, labels, _, _ = digits_paddle.digits()
+    if name == "digits":
+        images, labels, _, _ = digits_paddle.digits()
+        return digits_paddle.LeNet(), images, labels
+    text = np.random.default_rng(SEED).integers(0, 32, (960, 13))
+    return GPT(), text[:, :-1], text[:, 1:]
+
+
+def losses_of(
+    name: str, wrap: Callable[[paddle.nn.Layer], paddle.nn.Layer], rank: int, size: int
+) -> tuple[list[float], np.ndarray]:
+    """Some steps with batches of 64, of which this rank takes its share: the mean losses, and a weight."""
+    net, inputs, targets = problem(name)
     rng = np.random.default_rng(SEED)
-    net = digits_paddle.LeNet()
     for weight in net.parameters():
         weight.set_value((rng.standard_normal(weight.shape) * 0.1).astype("float32"))
     model = wrap(net)
@@ -210,8 +237,9 @@ def digits_losses(
     losses = []
     for step in range(15):
         batch = np.arange(step * 64, step * 64 + 64)[rank::size]
-        scores = model(paddle.to_tensor(images[batch]))
-        loss = paddle.nn.functional.cross_entropy(scores, paddle.to_tensor(labels[batch]))
+        scores = model(paddle.to_tensor(inputs[batch]))
+        wanted = paddle.to_tensor(targets[batch])
+        loss = paddle.nn.functional.cross_entropy(scores.reshape([-1, scores.shape[-1]]), wanted.flatten())
         loss.backward()
         optimizer.step()
         optimizer.clear_grad()
@@ -219,16 +247,17 @@ def digits_losses(
         if size > 1:
             dist.all_reduce(mean)
         losses.append(float(mean) / size)
-    return losses, net[0].weight.numpy()
+    return losses, net.parameters()[0].numpy()
 
 
 def compare_training(wrap: Callable[[paddle.nn.Layer], paddle.nn.Layer]) -> None:
     ranks = Ranks()
-    losses, weight = digits_losses(wrap, ranks.rank, ranks.size)
-    alone, alone_weight = digits_losses(lambda net: net, 0, 1)
-    np.testing.assert_allclose(losses, alone, atol=1e-4)
-    np.testing.assert_allclose(weight, alone_weight, atol=1e-4)
-    assert losses[-1] < losses[0]
+    for name in ("digits", "gpt"):
+        losses, weight = losses_of(name, wrap, ranks.rank, ranks.size)
+        alone, alone_weight = losses_of(name, lambda net: net, 0, 1)
+        np.testing.assert_allclose(losses, alone, atol=1e-4)
+        np.testing.assert_allclose(weight, alone_weight, atol=1e-4)
+        assert losses[-1] < losses[0]
     print(f"trained on {paddle.get_device()} {way()}")
 
 

@@ -32,7 +32,9 @@ def register(device: str, adapter: Any) -> None:
 
     def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
         store = dist.PrefixStore(meet(store, rank, size, timeout), store)
-        gloo = dist.ProcessGroupGloo(dist.PrefixStore("host", store), rank, size, timeout=timeout)
+        # What is left is for finding out who did not come.
+        waits = timeout - min(timeout / 4, timedelta(seconds=2))
+        gloo = dist.ProcessGroupGloo(dist.PrefixStore("host", store), rank, size, timeout=waits)
         milliseconds = int(timeout / timedelta(milliseconds=1))
         return adapter.process_group(store, rank, size, milliseconds, gloo, staged_only())
 
