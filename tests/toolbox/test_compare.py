@@ -264,7 +264,8 @@ def test_no_false_alarm_in_a_step_of_a_transformer():
             optimizer.step()
     assert compared.wrong == {}
     assert compared.counts["right"] > 200
-    assert compared.counts["not compared"] == 0
+    # Attention of two layers in two steps, forward and backward: the CPU has no such operator.
+    assert compared.counts["not compared"] == 2 * 2 * 2
 
 
 @pytest.mark.slow
