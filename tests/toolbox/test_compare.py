@@ -264,8 +264,26 @@ def test_no_false_alarm_in_a_step_of_a_transformer():
             optimizer.step()
     assert compared.wrong == {}
     assert compared.counts["right"] > 200
-    # Attention of two layers in two steps, forward and backward: the CPU has no such operator.
+    # Attention of two layers in two steps, forward and backward: its dropout is the device's own.
     assert compared.counts["not compared"] == 2 * 2 * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("case", ["plain", "causal", "mask", "bias", "shared heads"])
+def test_attention(dtype, case):
+    heads = 2 if case == "shared heads" else 4
+    shapes = (2, 4, 9, 16), (2, heads, 11, 16), (2, heads, 11, 16)
+    q, k, v = (torch.randn(shape, dtype=dtype, device="sim", requires_grad=True) for shape in shapes)
+    options: dict[str, object] = {"is_causal": case == "causal", "enable_gqa": heads == 2}
+    if case == "mask":
+        options["attn_mask"] = torch.rand(9, 11).to("sim") < 0.7
+    if case == "bias":
+        options["attn_mask"] = torch.randn(2, 4, 9, 11).to("sim", dtype)
+    with hardpoint.compare("all") as compared:
+        torch.nn.functional.scaled_dot_product_attention(q, k, v, **options).square().sum().backward()
+    assert compared.wrong == {}
+    assert compared.counts["not compared"] == 0
+    assert "aten::_scaled_dot_product_fused_attention_overrideable_backward" in hardpoint.counters()
 
 
 @pytest.mark.slow

@@ -65,6 +65,12 @@ NOT_DECOMPOSED = {
     "_scaled_dot_product_flash_attention_for_cpu": "not for devices",
 }
 
+#: Attention that torch has for devices only -> the function of hardpoint.toolbox.attention that computes it.
+ATTENTION = {
+    "_scaled_dot_product_fused_attention_overrideable": "forward",
+    "_scaled_dot_product_fused_attention_overrideable_backward": "backward",
+}
+
 #: What these find in the memory that they write is no input.
 OVERWRITES = frozenset({"copy_", "fill_", "zero_", "_foreach_copy_", "_foreach_zero_"})
 
