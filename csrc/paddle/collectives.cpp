@@ -1,5 +1,6 @@
 #include "collectives.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -34,6 +35,12 @@ std::string own_address() {
   }
   const char* const master = std::getenv("PADDLE_MASTER");
   return address_towards(host_of(master != nullptr ? master : std::getenv("PADDLE_TRAINER_ENDPOINTS")));
+}
+
+// Before waits for the stream end, whose message cannot name the rank that is missing.
+uint32_t time_limit() {
+  const uint32_t limit = Runtime::timeout_ms();
+  return limit - std::min<uint32_t>(limit / 8, 1000);
 }
 
 size_t bytes_of(C_DataType type) {
@@ -231,7 +238,7 @@ struct Groups {
       const Place& place = places[kSlot];
       Device& device = place.runtime->device(current_device(*place.runtime));
       auto* group = new DeviceGroup(device, *place.pinned, id, static_cast<int>(rank), static_cast<int>(size),
-                                    own_address(), Runtime::timeout_ms());
+                                    own_address(), time_limit());
       *comm = reinterpret_cast<C_CCLComm>(group);
     });
   }
