@@ -97,24 +97,16 @@ const HpCollectives collectives = {
 };
 
 // What is enough for Hardpoint to make the others of, except reductions.
-const HpCollectives pairs = {
-    sizeof(HpCollectives),
-    guarded<group_id>,
-    guarded<can_join>,
-    guarded<create_communicator>,
-    guarded_release<destroy_communicator>,
-    guarded_release<abort_communicator>,
-    nullptr,
-    nullptr,
-    nullptr,
-    nullptr,
-    nullptr,
-    nullptr,
-    guarded<send>,
-    guarded<receive>,
-    guarded<group_start>,
-    guarded<group_end>,
-};
+const HpCollectives pairs = [] {
+  HpCollectives table = collectives;
+  table.all_reduce = nullptr;
+  table.broadcast = nullptr;
+  table.reduce = nullptr;
+  table.all_gather = nullptr;
+  table.reduce_scatter = nullptr;
+  table.all_to_all = nullptr;
+  return table;
+}();
 
 const HpKernel kernels[] = {
     {"add", __tvm_ffi_add, HP_KERNEL_STRIDED},   {"mul", __tvm_ffi_mul, HP_KERNEL_STRIDED},

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -155,9 +156,9 @@ API nvrtcCreateProgram(Program** program, const char* source, const char*, int, 
   return *program = new Program{source, "", ""}, 0;
 }
 API nvrtcCompileProgram(Program* program, int count, const char* const* options) {
-  char folder[] = "/tmp/fake-cuda-XXXXXX";
-  if (!mkdtemp(folder)) return 1;
-  const std::string base = std::string(folder) + "/kernel", log = base + ".log";
+  std::string folder = std::filesystem::temp_directory_path() / "fake-cuda-XXXXXX";
+  if (!mkdtemp(folder.data())) return 1;
+  const std::string base = folder + "/kernel", log = base + ".log";
   std::string flags = " -std=c++17 -O1 -w -mf16c -ffp-contract=off -fPIC -x c++";
   for (int i = 0; i < count; ++i) {
     if (strncmp(options[i], "-D", 2) == 0) flags += " " + std::string(options[i]);
@@ -178,7 +179,7 @@ API nvrtcCompileProgram(Program* program, int count, const char* const* options)
     program->binary = std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + binary;
   }
   for (const char* end : {".cpp", ".ii", ".so", ".log"}) unlink((base + end).c_str());
-  rmdir(folder);
+  rmdir(folder.c_str());
   return works ? 0 : 6;
 }
 API nvrtcGetProgramLogSize(Program* program, size_t* size) { return *size = program->log.size() + 1, 0; }
