@@ -183,12 +183,17 @@ void HostGroup::reduce_own_share(const Header& header, char* dst, const char* sr
   }
 }
 
-void HostGroup::all_reduce(void* dst, const void* src, size_t count, HpElement element, HpReduction reduction) {
-  std::lock_guard<std::mutex> lock(collective_mutex_);
+HostGroup::Header HostGroup::begin(Kind kind, size_t count, HpElement element, HpReduction reduction, int root) {
   Header header;
-  header.kind = Kind::kAllReduce, header.count = count;
+  header.kind = kind, header.count = count, header.root = root;
   header.element = static_cast<uint8_t>(element), header.reduction = static_cast<uint8_t>(reduction);
   begin(header);
+  return header;
+}
+
+void HostGroup::all_reduce(void* dst, const void* src, size_t count, HpElement element, HpReduction reduction) {
+  std::lock_guard<std::mutex> lock(collective_mutex_);
+  const Header header = begin(Kind::kAllReduce, count, element, reduction);
   const size_t bytes = element_bytes(element);
   std::vector<Share> shares(size);
   std::vector<Part> sent(size), received(size);
@@ -204,10 +209,7 @@ void HostGroup::all_reduce(void* dst, const void* src, size_t count, HpElement e
 
 void HostGroup::reduce(void* dst, const void* src, size_t count, HpElement element, HpReduction reduction, int root) {
   std::lock_guard<std::mutex> lock(collective_mutex_);
-  Header header;
-  header.kind = Kind::kReduce, header.count = count, header.root = root;
-  header.element = static_cast<uint8_t>(element), header.reduction = static_cast<uint8_t>(reduction);
-  begin(header);
+  const Header header = begin(Kind::kReduce, count, element, reduction, root);
   const size_t bytes = element_bytes(element);
   std::vector<Share> shares(size);
   for (int peer = 0; peer < size; ++peer) shares[peer] = share(count, peer);
@@ -228,10 +230,7 @@ void HostGroup::reduce(void* dst, const void* src, size_t count, HpElement eleme
 
 void HostGroup::reduce_scatter(void* dst, const void* src, size_t count, HpElement element, HpReduction reduction) {
   std::lock_guard<std::mutex> lock(collective_mutex_);
-  Header header;
-  header.kind = Kind::kReduceScatter, header.count = count;
-  header.element = static_cast<uint8_t>(element), header.reduction = static_cast<uint8_t>(reduction);
-  begin(header);
+  const Header header = begin(Kind::kReduceScatter, count, element, reduction);
   std::vector<Share> shares(size);
   for (int peer = 0; peer < size; ++peer) shares[peer] = {static_cast<size_t>(peer) * count, count};
   reduce_own_share(header, static_cast<char*>(dst), static_cast<const char*>(src), shares);

@@ -72,6 +72,8 @@ class HostGroup {
   std::string what(const Header& header) const;
   // Everybody's call, compared with this process's.
   void begin(Header header, const std::vector<Part>* sent = nullptr, const std::vector<Part>* received = nullptr);
+  // The same for a reduction; returns its header.
+  Header begin(Kind kind, size_t count, HpElement element, HpReduction reduction, int root = -1);
   void run(const Header& header, std::vector<Transfer>& transfers, std::vector<Socket>& sockets, bool beginning);
   void exchange(const Header& header, const std::vector<Part>& sent, const std::vector<Part>& received);
   Share share(size_t count, int of) const;
