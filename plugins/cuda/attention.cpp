@@ -13,6 +13,7 @@
 #include "device.h"
 #include "kernel.h"
 #include "nvrtc.h"
+#include "scratch.h"
 #include "vendor.h"
 
 namespace nv {

@@ -34,22 +34,6 @@ struct Dropping {
   }
 };
 
-// Scratch memory of Hardpoint's for the time of a call.
-class Scratch {
- public:
-  Scratch(int device, int64_t bytes) : device_(device) {
-    if (host->scratch_allocate(device, static_cast<size_t>(bytes), &data) != HP_OK) data = nullptr;
-  }
-  ~Scratch() {
-    if (data) host->scratch_free(device_, data);
-  }
-  Scratch(const Scratch&) = delete;
-  void* data = nullptr;
-
- private:
-  const int device_;
-};
-
 // One kernel for the forward pass and three for the backward pass, without scores in memory: 16-bit floats, no mask,
 // heads of up to 128 elements, a multiple of 8.
 struct Flash {

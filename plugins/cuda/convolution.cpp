@@ -3,83 +3,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <utility>
+#include <vector>
 
 #include "device.h"
+#include "dnn.h"
 #include "kernel.h"
-#include "library.h"
+#include "scratch.h"
 #include "vendor.h"
 
 namespace nv {
 namespace {
-
-using Handle = struct CudnnHandle*;
-using Descriptor = struct CudnnDescriptor*;  // of a tensor, a filter or a convolution
-
-enum { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_DOUBLE = 1, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFLOAT16 = 9 };
-enum { CUDNN_CROSS_CORRELATION = 1, CUDNN_TENSOR_NCHW = 0 };
-enum { CUDNN_DEFAULT_MATH = 0, CUDNN_TENSOR_OP_MATH = 1, CUDNN_FMA_MATH = 3 };
-
-// The same for all three kinds.
-struct Performance {
-  int algorithm, status;
-  float time;
-  size_t memory;
-  int determinism, math;
-  int reserved[3];
-};
-
-struct Dnn {
-  int (*create)(Handle*);
-  int (*set_stream)(Handle, CUstream);
-  int (*tensor_create)(Descriptor*);
-  int (*tensor_set)(Descriptor, int type, int dims, const int* sizes, const int* strides);
-  int (*filter_create)(Descriptor*);
-  int (*filter_set)(Descriptor, int type, int format, int dims, const int* sizes);
-  int (*convolution_create)(Descriptor*);
-  int (*convolution_set)(Descriptor, int dims, const int* padding, const int* stride, const int* dilation, int mode,
-                         int compute);
-  int (*convolution_groups)(Descriptor, int);
-  int (*convolution_math)(Descriptor, int);
-  int (*add)(Handle, const void*, Descriptor, const void*, const void*, Descriptor, void*);
-  // Forward, backward for the input, backward for the weight.
-  int (*find[3])(Handle, Descriptor, const void*, Descriptor, const void*, Descriptor, Descriptor, void*, int, int*,
-                 Performance*, void*, size_t);
-  int (*run[3])(Handle, const void*, Descriptor, const void*, Descriptor, const void*, Descriptor, int, void*, size_t,
-                const void*, Descriptor, void*);
-  bool found = false;
-  std::string reason;
-};
-
-const Dnn& dnn() {
-  static const Dnn& opened = *[] {
-    auto* d = new Dnn{};
-    const Symbol symbols[] = {{"cudnnCreate", reinterpret_cast<void**>(&d->create)},
-                              {"cudnnSetStream", reinterpret_cast<void**>(&d->set_stream)},
-                              {"cudnnCreateTensorDescriptor", reinterpret_cast<void**>(&d->tensor_create)},
-                              {"cudnnSetTensorNdDescriptor", reinterpret_cast<void**>(&d->tensor_set)},
-                              {"cudnnCreateFilterDescriptor", reinterpret_cast<void**>(&d->filter_create)},
-                              {"cudnnSetFilterNdDescriptor", reinterpret_cast<void**>(&d->filter_set)},
-                              {"cudnnCreateConvolutionDescriptor", reinterpret_cast<void**>(&d->convolution_create)},
-                              {"cudnnSetConvolutionNdDescriptor", reinterpret_cast<void**>(&d->convolution_set)},
-                              {"cudnnSetConvolutionGroupCount", reinterpret_cast<void**>(&d->convolution_groups)},
-                              {"cudnnSetConvolutionMathType", reinterpret_cast<void**>(&d->convolution_math)},
-                              {"cudnnAddTensor", reinterpret_cast<void**>(&d->add)},
-                              {"cudnnFindConvolutionForwardAlgorithmEx", reinterpret_cast<void**>(&d->find[0])},
-                              {"cudnnFindConvolutionBackwardDataAlgorithmEx", reinterpret_cast<void**>(&d->find[1])},
-                              {"cudnnFindConvolutionBackwardFilterAlgorithmEx", reinterpret_cast<void**>(&d->find[2])},
-                              {"cudnnConvolutionForward", reinterpret_cast<void**>(&d->run[0])},
-                              {"cudnnConvolutionBackwardData", reinterpret_cast<void**>(&d->run[1])},
-                              {"cudnnConvolutionBackwardFilter", reinterpret_cast<void**>(&d->run[2])},
-                              {nullptr, nullptr}};
-    static const char* const names[] = {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so", nullptr};
-    d->found = open_library(names, symbols, &d->reason);
-    if (!d->found)
-      host->log(HP_LOG_INFO, ("nv: convolutions go to portable kernels, cuDNN cannot be opened: " + d->reason).c_str());
-    return d;
-  }();
-  return opened;
-}
 
 enum Kind { kForward = 0, kBackwardInput = 1, kBackwardWeight = 2 };
 
@@ -88,125 +22,241 @@ struct Sizes {
   int32_t at[kMostDims];
 };
 
+// Groups follow from the sizes.
 struct Key {
-  int32_t kind, type, math, device, dims, groups;
+  int32_t kind, type, tf32, alignment, device, dims;
   Sizes x, w, y;
   int32_t padding[3], stride[3], dilation[3];
 };
 static_assert(sizeof(Key) == 30 * 4, "no padding");
 
-struct Plan {
-  Descriptor x = nullptr, w = nullptr, y = nullptr, convolution = nullptr, bias = nullptr;
-  int algorithm = 0;
-  size_t workspace = 0;
+// Numbers of the operands in a graph.
+enum Operand : int64_t { kX = 1, kW = 2, kY = 3 };
+
+struct Pointers {
+  void *x, *w, *y;
 };
 
-bool make_tensor(const Dnn& api, Descriptor* made, int type, int dims, const Sizes& sizes) {
-  int strides[kMostDims], step = 1;
-  for (int d = dims - 1; d >= 0; --d) strides[d] = step, step *= sizes.at[d];
-  return api.tensor_create(made) == 0 && api.tensor_set(*made, type, dims, sizes.at, strides) == 0;
+// ---- The graph of one convolution
+
+Descriptor tensor_of(const Key& key, Operand number, const Sizes& sizes) {
+  int64_t dims[kMostDims], strides[kMostDims], step = 1;
+  for (int d = key.dims - 1; d >= 0; --d) {
+    dims[d] = sizes.at[d];
+    strides[d] = step;
+    step *= dims[d];
+  }
+  Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, int64_t{number});
+  tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, key.type);
+  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, int64_t{key.alignment});
+  tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, key.dims, dims);
+  tensor.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, key.dims, strides);
+  tensor.finish();
+  return tensor;
 }
 
-// The operands of one call, in the order of each kind's own name: two inputs and the output.
-struct Operands {
-  Descriptor left_desc, right_desc, out_desc;
-  const void *left, *right;
-  void* out;
+Descriptor attributes_of(const Key& key) {
+  const int64_t spatial = key.dims - 2;
+  const int compute = key.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  int64_t padding[3], stride[3], dilation[3];
+  std::copy_n(key.padding, spatial, padding);
+  std::copy_n(key.stride, spatial, stride);
+  std::copy_n(key.dilation, spatial, dilation);
+  Descriptor convolution(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  convolution.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, spatial);
+  convolution.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, compute);
+  convolution.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, int{CUDNN_CROSS_CORRELATION});
+  convolution.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, spatial, padding);
+  convolution.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, spatial, padding);
+  convolution.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, spatial, stride);
+  convolution.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, spatial, dilation);
+  convolution.finish();
+  return convolution;
+}
 
-  Operands(Kind kind, const Plan& plan, const DLTensor* x, const DLTensor* w, const DLTensor* y)
-      : left_desc(kind == kBackwardInput ? plan.w : plan.x),
-        right_desc(kind == kForward ? plan.w : plan.y),
-        out_desc(kind == kForward         ? plan.y
-                 : kind == kBackwardInput ? plan.x
-                                          : plan.w),
-        left((kind == kBackwardInput ? w : x)->data),
-        right((kind == kForward ? w : y)->data),
-        out((kind == kForward         ? y
-             : kind == kBackwardInput ? x
-                                      : w)
-                ->data) {}
+constexpr DnnKind kOperations[] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                   CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                   CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
+// The first attribute of each. The others follow it: beta, the convolution, w, x, y.
+constexpr int kAlpha[] = {700, 706, 712};
+
+// Holds all of its parts, since cuDNN does not say that it copies them.
+struct Graph {
+  Graph(DnnHandle handle, const Key& key)
+      : convolution(attributes_of(key)),
+        w(tensor_of(key, kW, key.w)),
+        x(tensor_of(key, kX, key.x)),
+        y(tensor_of(key, kY, key.y)),
+        operation(kOperations[key.kind]),
+        whole(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
+    const auto name = [&](int offset) { return static_cast<DnnAttribute>(kAlpha[key.kind] + offset); };
+    if (key.type == CUDNN_DATA_DOUBLE) {
+      operation.set(name(0), CUDNN_TYPE_DOUBLE, 1.0);
+      operation.set(name(1), CUDNN_TYPE_DOUBLE, 0.0);
+    } else {
+      operation.set(name(0), CUDNN_TYPE_FLOAT, 1.0f);
+      operation.set(name(1), CUDNN_TYPE_FLOAT, 0.0f);
+    }
+    operation.set(name(2), convolution);
+    operation.set(name(3), w);
+    operation.set(name(4), x);
+    operation.set(name(5), y);
+    operation.finish();
+    whole.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
+    whole.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+    whole.finish();
+  }
+
+  Descriptor convolution, w, x, y, operation, whole;
 };
 
-// Workspace for the trials, as much as there is.
-class Trial {
- public:
-  explicit Trial(int device) : device_(device) {
-    for (bytes = size_t{1} << 30; bytes > 0; bytes /= 8) {
-      if (host->scratch_allocate(device, bytes, &data) == HP_OK) return;
-    }
-    data = nullptr;
-  }
-  ~Trial() {
-    if (data) host->scratch_free(device_, data);
-  }
-  Trial(const Trial&) = delete;
+// ---- Which engine runs it
 
-  void* data = nullptr;
-  size_t bytes = 0;
+struct Plan {
+  std::unique_ptr<const Graph> graph;
+  Descriptor configuration, execution;
+  int64_t workspace = 0;
+  DnnTensor out = nullptr, bias = nullptr;
+};
+
+// What cuDNN proposes, the best first.
+std::vector<Descriptor> proposals(const Descriptor& graph, int mode) {
+  Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+  std::vector<Descriptor> found;
+  if (!heuristics.finish()) return found;
+  const int64_t all = heuristics.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
+  std::vector<void*> raw;
+  for (int64_t k = 0; k < all; ++k) {
+    found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    raw.push_back(found.back().get());
+  }
+  const int64_t given =
+      all <= 0 ? 0 : heuristics.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, all, raw.data());
+  while (static_cast<int64_t>(found.size()) > std::max<int64_t>(given, 0)) found.pop_back();
+  return found;
+}
+
+// Whether an engine computes in the precision that is asked for: TF32 is an engine's choice.
+bool precise(const Key& key, const Descriptor& configuration) {
+  if (key.type != CUDNN_DATA_FLOAT) return true;
+  const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  void* raw = engine.get();
+  int notes[16];
+  if (configuration.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw) != 1) return false;
+  const int64_t count = engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, 16, notes);
+  return std::none_of(notes, notes + std::max<int64_t>(count, 0), [&](int note) {
+    return note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS || (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && !key.tf32);
+  });
+}
+
+int execute(DnnHandle handle, const Plan& plan, const Pointers& pointers, void* workspace) {
+  constexpr int64_t kNumbers[] = {kX, kW, kY};
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, kNumbers);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, &pointers);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
+  return pack.finish() ? dnn().execute(handle, plan.execution.get(), pack.get()) : -1;
+}
+
+// Times of runs, by events of the current stream.
+class Watch {
+ public:
+  explicit Watch(CUstream stream) : stream_(stream) {
+    good_ = driver.event_create(&start_, 0) == CUDA_SUCCESS && driver.event_create(&end_, 0) == CUDA_SUCCESS;
+  }
+  ~Watch() {
+    if (start_) driver.event_destroy(start_);
+    if (end_) driver.event_destroy(end_);
+  }
+  Watch(const Watch&) = delete;
+
+  // Milliseconds of the best of three runs, after one that loads the kernels; negative where it fails.
+  template <class Run>
+  float best(Run run) {
+    float least = -1;
+    for (int k = 0; k < 4; ++k) {
+      float took = 0;
+      if (!good_ || driver.event_record(start_, stream_) != CUDA_SUCCESS || run() != 0 ||
+          driver.event_record(end_, stream_) != CUDA_SUCCESS || driver.event_synchronize(end_) != CUDA_SUCCESS ||
+          driver.event_elapsed(&took, start_, end_) != CUDA_SUCCESS) {
+        return -1;
+      }
+      if (k > 0 && (least < 0 || took < least)) least = took;
+    }
+    return least;
+  }
 
  private:
-  const int device_;
+  const CUstream stream_;
+  CUevent start_ = nullptr, end_ = nullptr;
+  bool good_ = false;
 };
 
-// The fastest way in the best of several trials, or null. The first trial of all does not count: the driver loads a
-// kernel when it is first launched, which takes longer than a small convolution itself.
-template <class Try>
-const Performance* fastest(Performance (&best)[16], Try attempt) {
-  constexpr int kTrials = 4;
-  int known = 0;
-  for (int trial = 0; trial < kTrials; ++trial) {
-    Performance found[16];
-    int count = 0;
-    if (attempt(found, &count) != 0) return nullptr;
-    for (const Performance* one = found; trial > 0 && one != found + count; ++one) {
-      if (one->status != 0) continue;
-      Performance* const same = std::find_if(best, best + known, [&](const Performance& other) {
-        return other.algorithm == one->algorithm && other.math == one->math;
-      });
-      if (same == best + known) {
-        if (known < 16) best[known++] = *one;
-      } else if (one->time < same->time) {
-        *same = *one;
+// The plan of a configuration, or null where the engine does not take the call or wants too much memory.
+std::unique_ptr<Plan> plan_of(DnnHandle handle, Descriptor configuration) {
+  constexpr int64_t kMostWorkspace = int64_t{1} << 30;
+  Descriptor execution(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  execution.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
+  execution.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+  int64_t workspace = 0;
+  if (!execution.finish() ||
+      execution.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &workspace) != 1 ||
+      workspace > kMostWorkspace) {
+    return nullptr;
+  }
+  return std::unique_ptr<Plan>(new Plan{nullptr, std::move(configuration), std::move(execution), workspace});
+}
+
+// The fastest of the first few proposals, by trial; a later one must be clearly faster than those before it, so that
+// the choice does not change from run to run. Null where cuDNN has none.
+std::unique_ptr<Plan> fastest(DnnHandle handle, const Key& key, const Pointers& pointers, CUstream stream) {
+  constexpr int kTried = 5;
+  constexpr float kClearly = 0.93f;
+  auto graph = std::make_unique<const Graph>(handle, key);
+  std::unique_ptr<Plan> best;
+  float least = 0;
+  int tried = 0;
+  Watch watch(stream);
+  for (const int mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (best || !graph->whole.good()) break;
+    for (Descriptor& configuration : proposals(graph->whole, mode)) {
+      if (tried == kTried) break;
+      if (!precise(key, configuration)) continue;
+      std::unique_ptr<Plan> plan = plan_of(handle, std::move(configuration));
+      if (!plan) continue;
+      const Scratch workspace(key.device, plan->workspace);
+      if (plan->workspace > 0 && !workspace.data) continue;
+      const float took = watch.best([&] { return execute(handle, *plan, pointers, workspace.data); });
+      if (took < 0) continue;
+      ++tried;
+      if (!best || took < least * kClearly) {
+        best = std::move(plan);
+        least = took;
       }
     }
   }
-  return known == 0 ? nullptr : std::min_element(best, best + known, [](const Performance& a, const Performance& b) {
-    return a.time < b.time;
-  });
+  if (best) best->graph = std::move(graph);
+  return best;
 }
 
-// Null where the library knows no way. The fastest algorithm is found by trying all of them, when a shape is first
-// seen: what cuDNN guesses without trying is often several times slower.
-std::unique_ptr<Plan> make_plan(const Dnn& api, Handle handle, const Key& key, const DLTensor* x, const DLTensor* w,
-                                const DLTensor* y) {
-  auto plan = std::make_unique<Plan>();
+bool make_tensor(DnnTensor* made, int type, int dims, const Sizes& sizes) {
+  int strides[kMostDims], step = 1;
+  for (int d = dims - 1; d >= 0; --d) strides[d] = step, step *= sizes.at[d];
+  return dnn().tensor_create(made) == 0 && dnn().tensor_set(*made, type, dims, sizes.at, strides) == 0;
+}
+
+std::unique_ptr<Plan> make_plan(DnnHandle handle, const Key& key, const Pointers& pointers, CUstream stream) {
+  std::unique_ptr<Plan> plan = fastest(handle, key, pointers, stream);
+  if (!plan) return nullptr;
+  const Sizes& out = key.kind == kForward ? key.y : key.kind == kBackwardInput ? key.x : key.w;
   Sizes bias{};
-  for (int d = 0; d < key.dims; ++d) bias.at[d] = d == 1 ? key.y.at[1] : 1;
-  if (key.kind == kBackwardInput) bias.at[1] = key.x.at[1];
-  const int compute = key.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-  if (!make_tensor(api, &plan->x, key.type, key.dims, key.x) ||
-      !make_tensor(api, &plan->y, key.type, key.dims, key.y) ||
-      !make_tensor(api, &plan->bias, key.type, key.dims, bias) || api.filter_create(&plan->w) != 0 ||
-      api.filter_set(plan->w, key.type, CUDNN_TENSOR_NCHW, key.dims, key.w.at) != 0 ||
-      api.convolution_create(&plan->convolution) != 0 ||
-      api.convolution_set(plan->convolution, key.dims - 2, key.padding, key.stride, key.dilation,
-                          CUDNN_CROSS_CORRELATION, compute) != 0 ||
-      api.convolution_groups(plan->convolution, key.groups) != 0 ||
-      api.convolution_math(plan->convolution, key.math) != 0)
-    return nullptr;
-  const Operands o(static_cast<Kind>(key.kind), *plan, x, w, y);
-  const Trial trial(key.device);
-  Performance best[16];
-  const Performance* const found = fastest(best, [&](Performance* to, int* count) {
-    return api.find[key.kind](handle, o.left_desc, o.left, o.right_desc, o.right, plan->convolution, o.out_desc, o.out,
-                              16, count, to, trial.data, trial.bytes);
-  });
-  if (!found) return nullptr;
-  plan->algorithm = found->algorithm;
-  plan->workspace = found->memory;
-  // An entry says for which kind of arithmetic it was measured.
-  if (key.math != CUDNN_FMA_MATH) api.convolution_math(plan->convolution, found->math);
-  return plan;
+  for (int d = 0; d < key.dims; ++d) bias.at[d] = d == 1 ? out.at[1] : 1;
+  const bool made =
+      make_tensor(&plan->out, key.type, key.dims, out) && make_tensor(&plan->bias, key.type, key.dims, bias);
+  return made ? std::move(plan) : nullptr;
 }
 
 int type_of(DLDataType dtype) {
@@ -240,7 +290,7 @@ void attributes_of(const int64_t* given, int dims, int32_t neutral, int32_t (&to
   for (int d = 0; d < dims - 2; ++d) to[d + extra] = static_cast<int32_t>(given[d]);
 }
 
-thread_local Handle handles[kMaxDevices];
+thread_local DnnHandle handles[kMaxDevices];
 
 // y = x * w, or the gradient for x or w, by `kind`. The attributes stand at `first` in the call: stride, padding,
 // dilation, transposed, output_padding, groups.
@@ -253,43 +303,39 @@ int run(const Call& call, int32_t first, Kind kind, const DLTensor* x, const DLT
   key.kind = kind;
   key.type = type_of(out->dtype);
   if (key.type < 0 || x->ndim < 3 || x->ndim > kMostDims) return decline("cuDNN does not take this dtype or rank");
-  for (const DLTensor* t : {x, w, y})
+  key.alignment = 16;
+  for (const DLTensor* t : {x, w, y}) {
     if (type_of(t->dtype) != key.type || t->ndim != x->ndim)
       return decline("the operands must have one dtype and rank");
+    if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0) key.alignment = t->dtype.bits / 8;
+  }
   key.dims = std::max(x->ndim, 4);
   key.device = out->device.device_id;
-  key.groups = static_cast<int32_t>(call.integer(first + 5));
-  key.math = key.type == CUDNN_DATA_FLOAT && !allow_tf32.load(std::memory_order_relaxed) ? CUDNN_FMA_MATH
-             : key.type == CUDNN_DATA_DOUBLE                                             ? CUDNN_DEFAULT_MATH
-                                                                                         : CUDNN_TENSOR_OP_MATH;
+  key.tf32 = key.type == CUDNN_DATA_FLOAT && allow_tf32.load(std::memory_order_relaxed);
   if (!sizes_of(*x, &key.x) || !sizes_of(*w, &key.w) || !sizes_of(*y, &key.y)) return decline("sizes beyond 32 bits");
   attributes_of(call.list(first), x->ndim, 1, key.stride);
   attributes_of(call.list(first + 1), x->ndim, 0, key.padding);
   attributes_of(call.list(first + 2), x->ndim, 1, key.dilation);
 
   if (enter(key.device) != HP_OK) return decline("the device cannot be entered");
-  Handle& handle = handles[key.device];
+  DnnHandle& handle = handles[key.device];
   if (!handle && api.create(&handle) != 0) return decline("cuDNN does not start");
-  const HpStream stream = host->current_stream(key.device);
-  api.set_stream(handle, reinterpret_cast<CUstream>(stream));
-  thread_local Plans<Key, Plan> plans;
-  const Plan* plan = plans.get(key, [&] { return make_plan(api, handle, key, x, w, y); });
+  const auto stream = reinterpret_cast<CUstream>(host->current_stream(key.device));
+  api.set_stream(handle, stream);
+  const Pointers pointers{x->data, w->data, y->data};
+  // Never destroyed: a thread may end when the driver has gone already.
+  thread_local auto& plans = *new Plans<Key, Plan>;
+  const Plan* plan = plans.get(key, [&] { return make_plan(handle, key, pointers, stream); });
   if (!plan) return decline("cuDNN has no kernel for this convolution");
-  void* workspace = nullptr;
-  if (plan->workspace > 0 && host->scratch_allocate(key.device, plan->workspace, &workspace) != HP_OK)
-    return decline("no memory for cuDNN's workspace");
-
-  const float one_f = 1, zero_f = 0;
-  const double one_d = 1, zero_d = 0;
-  const bool f64 = key.type == CUDNN_DATA_DOUBLE;
-  const void *const one = f64 ? static_cast<const void*>(&one_d) : &one_f, *const zero =
-                                                                               f64 ? static_cast<const void*>(&zero_d)
-                                                                                   : &zero_f;
-  const Operands o(kind, *plan, x, w, y);
-  int status = api.run[kind](handle, one, o.left_desc, o.left, o.right_desc, o.right, plan->convolution,
-                             plan->algorithm, workspace, plan->workspace, zero, o.out_desc, o.out);
-  if (status == 0 && bias) status = api.add(handle, one, plan->bias, bias->data, one, o.out_desc, o.out);
-  if (workspace) host->scratch_free(key.device, workspace);
+  const Scratch workspace(key.device, plan->workspace);
+  if (plan->workspace > 0 && !workspace.data) return decline("no memory for cuDNN's workspace");
+  int status = execute(handle, *plan, pointers, workspace.data);
+  if (status == 0 && bias) {
+    const float one_f = 1;
+    const double one_d = 1;
+    const void* const one = key.type == CUDNN_DATA_DOUBLE ? static_cast<const void*>(&one_d) : &one_f;
+    status = api.add(handle, one, plan->bias, bias->data, one, plan->out, out->data);
+  }
   return status == 0 ? 0 : raise_error("cuDNN", "convolution", status);
 }
 

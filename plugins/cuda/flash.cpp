@@ -8,6 +8,7 @@
 #include "blas.h"
 #include "device.h"
 #include "nvrtc.h"
+#include "scratch.h"
 
 namespace nv {
 namespace {

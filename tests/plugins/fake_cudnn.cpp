@@ -1,39 +1,58 @@
-// cuDNN's older interface for a machine without it: convolutions of float32 in two dimensions, by plain loops. The
-// first time that algorithms are tried, the slow one seems to be fast: it is wrong to choose it, and an error to run
-// it.
+// cuDNN's graph interface for a machine without it: convolutions of float32 in two dimensions, by plain loops. It
+// proposes four engines: one rounds its inputs, one cannot be planned, one is slow, and one is fast but slow to load.
+// Only the last may be run again after the trials.
+#include <unistd.h>
+
+#include <cstdint>
 #include <cstring>
+#include <map>
+#include <vector>
 
 #define API extern "C" __attribute__((visibility("default"))) int
 
 namespace {
 
-struct Descriptor {
-  int dims = 0, sizes[5] = {}, groups = 1, padding[3] = {}, stride[3] = {}, dilation[3] = {};
-};
-struct Performance {
-  int algorithm, status;
-  float time;
-  size_t memory;
-  int determinism, math;
-  int reserved[3];
-};
-constexpr int kSlow = 0, kFast = 1, kBroken = 2, kBadParameter = 2000;
+enum Engine { kRounding, kBroken, kSlow, kFast, kEngines };
+constexpr int kBadParameter = 2000, kNotSupported = 3000, kTrials = 4;
 
-int find(int kind, int wanted, int* count, Performance* found) {
-  static int tried[3];
-  const bool first = tried[kind]++ == 0;
-  if (wanted < 3) return kBadParameter;
-  memset(found, 0, 3 * sizeof *found);
-  found[0] = {kSlow, 0, first ? 0.1f : 5.0f, 0, 1, 3, {}};
-  found[1] = {kFast, 0, first ? 50.0f : 1.0f, 256, 1, 3, {}};
-  found[2] = {kBroken, 1, -1.0f, 0, 0, 0, {}};
-  return *count = 3, 0;
+struct Descriptor {
+  int kind;
+  bool finished = false;
+  std::map<int, std::vector<char>> attributes;
+  int engine = 0, runs = 0;
+
+  template <class T>
+  std::vector<T> get(int name) const {
+    const std::vector<char>& bytes = attributes.at(name);
+    std::vector<T> values(bytes.size() / sizeof(T));
+    memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  Descriptor* part(int name) const { return get<Descriptor*>(name)[0]; }
+};
+
+size_t size_of(int type) {
+  return type == 1 || type == 4 || type == 7 || type == 8 ? 4 : 8;  // enumerations and floats
 }
+
+struct Tensor {
+  int sizes[4] = {};
+};
+Tensor tensor_of(const Descriptor* d) {
+  Tensor t;
+  const std::vector<int64_t> dims = d->get<int64_t>(902), strides = d->get<int64_t>(903);
+  for (int k = 0; k < 4; ++k) t.sizes[k] = static_cast<int>(dims[static_cast<size_t>(k)]);
+  return t;
+}
+
+struct Geometry {
+  int64_t padding[2], stride[2], dilation[2];
+};
 
 // Calls body(x, w, y) with the places of each product.
 template <class Body>
-void for_products(const Descriptor& x, const Descriptor& w, const Descriptor& y, const Descriptor& c, Body body) {
-  const int *xs = x.sizes, *ws = w.sizes, *ys = y.sizes, per_group = ys[1] / c.groups;
+void for_products(const Tensor& x, const Tensor& w, const Tensor& y, const Geometry& c, Body body) {
+  const int *xs = x.sizes, *ws = w.sizes, *ys = y.sizes, per_group = ys[1] / (xs[1] / ws[1]);
   for (int n = 0; n < ys[0]; ++n)
     for (int o = 0; o < ys[1]; ++o)
       for (int i = 0; i < ys[2]; ++i)
@@ -42,74 +61,112 @@ void for_products(const Descriptor& x, const Descriptor& w, const Descriptor& y,
             for (int a = 0; a < ws[2]; ++a)
               for (int b = 0; b < ws[3]; ++b) {
                 const int channel = o / per_group * ws[1] + k;
-                const int row = i * c.stride[0] - c.padding[0] + a * c.dilation[0];
-                const int column = j * c.stride[1] - c.padding[1] + b * c.dilation[1];
+                const int row = static_cast<int>(i * c.stride[0] - c.padding[0] + a * c.dilation[0]);
+                const int column = static_cast<int>(j * c.stride[1] - c.padding[1] + b * c.dilation[1]);
                 if (row < 0 || row >= xs[2] || column < 0 || column >= xs[3]) continue;
                 body(((n * xs[1] + channel) * xs[2] + row) * xs[3] + column, ((o * ws[1] + k) * ws[2] + a) * ws[3] + b,
                      ((n * ys[1] + o) * ys[2] + i) * ys[3] + j);
               }
 }
 
-int elements(const Descriptor& d) { return d.sizes[0] * d.sizes[1] * d.sizes[2] * d.sizes[3]; }
-int create(Descriptor** made) { return *made = new Descriptor, 0; }
+size_t elements(const Tensor& t) {
+  return static_cast<size_t>(t.sizes[0]) * static_cast<size_t>(t.sizes[1] * t.sizes[2] * t.sizes[3]);
+}
+
+// The operation of a plan, through its configuration.
+const Descriptor* operation_of(const Descriptor* plan) { return plan->part(401)->part(201)->part(801); }
+
+void compute(const Descriptor* operation, float* xs, float* ws, float* ys) {
+  const int kind = operation->kind, first = kind == 10 ? 700 : kind == 12 ? 706 : 712;
+  const Descriptor* convolution = operation->part(first + 2);
+  const Tensor w = tensor_of(operation->part(first + 3)), x = tensor_of(operation->part(first + 4)),
+               y = tensor_of(operation->part(first + 5));
+  Geometry c;
+  memcpy(c.padding, convolution->get<int64_t>(105).data(), 16);
+  memcpy(c.stride, convolution->get<int64_t>(103).data(), 16);
+  memcpy(c.dilation, convolution->get<int64_t>(102).data(), 16);
+  if (kind == 10) {
+    memset(ys, 0, 4 * elements(y));
+    for_products(x, w, y, c, [&](int a, int b, int to) { ys[to] += xs[a] * ws[b]; });
+  } else if (kind == 12) {
+    memset(xs, 0, 4 * elements(x));
+    for_products(x, w, y, c, [&](int to, int b, int a) { xs[to] += ws[b] * ys[a]; });
+  } else {
+    memset(ws, 0, 4 * elements(w));
+    for_products(x, w, y, c, [&](int a, int to, int b) { ws[to] += xs[a] * ys[b]; });
+  }
+}
 
 }  // namespace
 
 API cudnnCreate(void** handle) { return *handle = new int, 0; }
 API cudnnSetStream(void*, void*) { return 0; }
-API cudnnCreateTensorDescriptor(Descriptor** d) { return create(d); }
-API cudnnCreateFilterDescriptor(Descriptor** d) { return create(d); }
-API cudnnCreateConvolutionDescriptor(Descriptor** d) { return create(d); }
-API cudnnSetTensorNdDescriptor(Descriptor* d, int type, int dims, const int* sizes, const int*) {
-  d->dims = dims;
-  memcpy(d->sizes, sizes, sizeof(int) * static_cast<size_t>(dims));
-  return type == 0 && dims == 4 ? 0 : kBadParameter;
-}
-API cudnnSetFilterNdDescriptor(Descriptor* d, int type, int, int dims, const int* sizes) {
-  return cudnnSetTensorNdDescriptor(d, type, dims, sizes, nullptr);
-}
-API cudnnSetConvolutionNdDescriptor(Descriptor* d, int dims, const int* padding, const int* stride, const int* dilation,
-                                    int, int) {
-  memcpy(d->padding, padding, sizeof(int) * static_cast<size_t>(dims));
-  memcpy(d->stride, stride, sizeof(int) * static_cast<size_t>(dims));
-  memcpy(d->dilation, dilation, sizeof(int) * static_cast<size_t>(dims));
-  return 0;
-}
-API cudnnSetConvolutionGroupCount(Descriptor* d, int groups) { return d->groups = groups, 0; }
-API cudnnSetConvolutionMathType(Descriptor*, int) { return 0; }
-API cudnnAddTensor(void*, const void*, Descriptor*, const float* bias, const void*, Descriptor* d, float* out) {
-  const int inner = d->sizes[2] * d->sizes[3];
-  for (int i = 0; i < elements(*d); ++i) out[i] += bias[i / inner % d->sizes[1]];
-  return 0;
-}
-#define FIND(name, kind)                                                                                           \
-  API name(void*, Descriptor*, const void*, Descriptor*, const void*, Descriptor*, Descriptor*, void*, int wanted, \
-           int* count, Performance* found, void*, size_t) {                                                        \
-    return find(kind, wanted, count, found);                                                                       \
-  }
-FIND(cudnnFindConvolutionForwardAlgorithmEx, 0)
-FIND(cudnnFindConvolutionBackwardDataAlgorithmEx, 1)
-FIND(cudnnFindConvolutionBackwardFilterAlgorithmEx, 2)
 
-API cudnnConvolutionForward(void*, const void*, Descriptor* x, const float* xs, Descriptor* w, const float* ws,
-                            Descriptor* c, int algorithm, void* space, size_t bytes, const void*, Descriptor* y,
-                            float* ys) {
-  if (algorithm != kFast || bytes != 256 || !space) return kBadParameter;
-  memset(ys, 0, sizeof(float) * static_cast<size_t>(elements(*y)));
-  for_products(*x, *w, *y, *c, [&](int a, int b, int to) { ys[to] += xs[a] * ws[b]; });
+API cudnnBackendCreateDescriptor(int kind, Descriptor** made) { return *made = new Descriptor{kind}, 0; }
+API cudnnBackendDestroyDescriptor(Descriptor* d) { return delete d, 0; }
+API cudnnBackendSetAttribute(Descriptor* d, int name, int type, int64_t count, const char* values) {
+  if (d->finished) return kBadParameter;
+  if (type == 15 && !reinterpret_cast<Descriptor* const*>(values)[0]->finished) return kBadParameter;
+  d->attributes[name].assign(values, values + static_cast<size_t>(count) * size_of(type));
   return 0;
 }
-API cudnnConvolutionBackwardData(void*, const void*, Descriptor* w, const float* ws, Descriptor* y, const float* ys,
-                                 Descriptor* c, int algorithm, void*, size_t, const void*, Descriptor* x, float* xs) {
-  if (algorithm != kFast) return kBadParameter;
-  memset(xs, 0, sizeof(float) * static_cast<size_t>(elements(*x)));
-  for_products(*x, *w, *y, *c, [&](int to, int b, int a) { xs[to] += ws[b] * ys[a]; });
+API cudnnBackendFinalize(Descriptor* d) {
+  if (d->finished) return kBadParameter;
+  if (d->kind == 5 && d->part(401)->engine == kBroken) return kNotSupported;
+  if (d->kind == 17 && d->get<int>(901)[0] != 0) return kNotSupported;
+  d->finished = true;
   return 0;
 }
-API cudnnConvolutionBackwardFilter(void*, const void*, Descriptor* x, const float* xs, Descriptor* y, const float* ys,
-                                   Descriptor* c, int algorithm, void*, size_t, const void*, Descriptor* w, float* ws) {
-  if (algorithm != kFast) return kBadParameter;
-  memset(ws, 0, sizeof(float) * static_cast<size_t>(elements(*w)));
-  for_products(*x, *w, *y, *c, [&](int a, int to, int b) { ws[to] += xs[a] * ys[b]; });
+API cudnnBackendGetAttribute(Descriptor* d, int name, int, int64_t wanted, int64_t* count, void* values) {
+  if (d->kind != 2 && d->kind != 3 && !d->finished) return kBadParameter;
+  if (name == 202) {  // what the heuristics propose
+    const bool usual = d->get<int>(200)[0] == 3;
+    *count = usual ? kEngines : 0;
+    for (int k = 0; k < kEngines && k < wanted; ++k) {
+      Descriptor* made = static_cast<Descriptor**>(values)[k];
+      made->engine = k;
+      made->finished = true;
+      made->attributes[201] = d->attributes[201];
+    }
+  } else if (name == 300) {  // the engine of a configuration
+    Descriptor* engine = *static_cast<Descriptor**>(values);
+    engine->engine = d->engine;
+    engine->finished = true;
+    *count = 1;
+  } else if (name == 1303) {  // its notes
+    *count = d->engine == kRounding && wanted > 0;
+    if (*count) *static_cast<int*>(values) = 0;
+  } else if (name == 402) {  // the workspace of a plan
+    *static_cast<int64_t*>(values) = d->part(401)->engine == kFast ? 256 : 0;
+    *count = 1;
+  } else {
+    return kBadParameter;
+  }
+  return 0;
+}
+API cudnnBackendExecute(void*, Descriptor* plan, Descriptor* pack) {
+  if (!plan->finished || !pack->finished) return kBadParameter;
+  const int engine = plan->part(401)->engine;
+  if (engine == kRounding || (engine != kFast && plan->runs == kTrials)) return kBadParameter;
+  if ((engine == kFast) != (pack->get<void*>(1003)[0] != nullptr)) return kBadParameter;
+  const bool loading = plan->runs++ == 0;
+  if (engine == kSlow || (engine == kFast && loading)) usleep(engine == kSlow ? 5000 : 20000);
+  const std::vector<int64_t> numbers = pack->get<int64_t>(1000);
+  const std::vector<float*> pointers = pack->get<float*>(1001);
+  if (numbers != std::vector<int64_t>{1, 2, 3}) return kBadParameter;
+  compute(operation_of(plan), pointers[0], pointers[1], pointers[2]);
+  return 0;
+}
+
+// The older interface, for a bias.
+API cudnnCreateTensorDescriptor(Tensor** made) { return *made = new Tensor, 0; }
+API cudnnSetTensorNdDescriptor(Tensor* t, int type, int dims, const int* sizes, const int*) {
+  if (type != 0 || dims != 4) return kBadParameter;
+  memcpy(t->sizes, sizes, sizeof t->sizes);
+  return 0;
+}
+API cudnnAddTensor(void*, const void*, Tensor*, const float* bias, const void*, Tensor* t, float* out) {
+  const size_t inner = static_cast<size_t>(t->sizes[2]) * static_cast<size_t>(t->sizes[3]);
+  for (size_t i = 0; i < elements(*t); ++i) out[i] += bias[i / inner % static_cast<size_t>(t->sizes[1])];
   return 0;
 }

@@ -1,0 +1,32 @@
+#include "dnn.h"
+
+#include "host.h"
+#include "library.h"
+
+namespace nv {
+
+const Dnn& dnn() {
+  static const Dnn& opened = *[] {
+    auto* d = new Dnn{};
+    const Symbol symbols[] = {{"cudnnCreate", reinterpret_cast<void**>(&d->create)},
+                              {"cudnnSetStream", reinterpret_cast<void**>(&d->set_stream)},
+                              {"cudnnBackendCreateDescriptor", reinterpret_cast<void**>(&d->descriptor_create)},
+                              {"cudnnBackendDestroyDescriptor", reinterpret_cast<void**>(&d->descriptor_destroy)},
+                              {"cudnnBackendSetAttribute", reinterpret_cast<void**>(&d->descriptor_set)},
+                              {"cudnnBackendGetAttribute", reinterpret_cast<void**>(&d->descriptor_get)},
+                              {"cudnnBackendFinalize", reinterpret_cast<void**>(&d->descriptor_finalize)},
+                              {"cudnnBackendExecute", reinterpret_cast<void**>(&d->execute)},
+                              {"cudnnCreateTensorDescriptor", reinterpret_cast<void**>(&d->tensor_create)},
+                              {"cudnnSetTensorNdDescriptor", reinterpret_cast<void**>(&d->tensor_set)},
+                              {"cudnnAddTensor", reinterpret_cast<void**>(&d->add)},
+                              {nullptr, nullptr}};
+    static const char* const names[] = {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so", nullptr};
+    d->found = open_library(names, symbols, &d->reason);
+    if (!d->found)
+      host->log(HP_LOG_INFO, ("nv: convolutions go to portable kernels, cuDNN cannot be opened: " + d->reason).c_str());
+    return d;
+  }();
+  return opened;
+}
+
+}  // namespace nv
