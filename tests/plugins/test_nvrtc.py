@@ -12,6 +12,7 @@ import pytest
 
 import hardpoint.kernels
 from hardpoint import cuda
+from hardpoint.kernels.fused import Region, Step
 from hardpoint.kernels.source import generate
 
 #: For the H100 and H200, with the options of plugins/cuda/nvrtc.cpp.
@@ -35,22 +36,41 @@ needs_nvrtc = pytest.mark.skipif(
 )
 
 
-def complaint(source: str, *definitions: str) -> str:
-    """Compile; the compiler's own words where it refuses, else nothing."""
+def compiled(source: str, *definitions: str) -> tuple[str, str]:
+    """Compile: the assembly, or nothing and the compiler's own words where it refuses."""
     library = nvrtc()
     assert library is not None
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    program = ctypes.c_void_p()
     assert library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None) == 0
     options = (*OPTIONS, *(f"-D{definition}".encode() for definition in definitions))
+
+    def text(what: str) -> str:
+        size = ctypes.c_size_t()
+        getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+        found = ctypes.create_string_buffer(size.value)
+        getattr(library, f"nvrtcGet{what}")(program, found)
+        return found.value.decode()
+
     try:
         if library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)) == 0:
-            return ""
-        library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-        log = ctypes.create_string_buffer(size.value)
-        library.nvrtcGetProgramLog(program, log)
-        return log.value.decode()
+            return text("PTX"), ""
+        return "", text("ProgramLog")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def complaint(source: str, *definitions: str) -> str:
+    """The compiler's own words where it refuses, else nothing."""
+    return compiled(source, *definitions)[1]
+
+
+def assembly(name: str, description: str) -> str:
+    """A kernel as a device with groups gets it, compiled."""
+    made = generate(name, description, "cuda", GROUP_SIZE)
+    assert made is not None, name
+    found, refused = compiled(made[0])
+    assert not refused, refused
+    return found
 
 
 def usual() -> Iterator[tuple[str, str]]:
@@ -74,6 +94,48 @@ def test_usual_kernels_compile() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert [text for text in pool.map(attempt, usual()) if text] == []
+
+
+def step(op: str, *inputs: str, result: str = "f32", attributes: tuple[str, ...] = ()) -> Step:
+    return Step(op, 0, "f32", result, inputs, attributes)
+
+
+SUM = (step("add", "i0", "i1", attributes=("=1.0",)), step("exp", "s0"))
+#: Regions with their layouts, and whether all that is read and written side by side is so in vectors.
+FUSED = {
+    "one dimension": ("1 contiguous,contiguous,contiguous", Region(("f32", "f32"), (), SUM, (1,)), True),
+    "broadcast": ("2 contiguous,contiguous,broadcast", Region(("f32", "f32"), (), SUM, (1,)), True),
+    "bf16": (
+        "1 contiguous,contiguous,contiguous",
+        Region(("bf16", "bf16"), (), (SUM[0], step("exp", "s0", result="bf16")), (1,)),
+        True,
+    ),
+    "numbers": (
+        "3 contiguous,contiguous",
+        Region(("f32",), (False, True), (step("add", "i0", "n1", attributes=("n0",)),), (0,)),
+        True,
+    ),
+    "several outputs": (
+        "2 contiguous,contiguous,contiguous,contiguous",
+        Region(("f32", "f16"), (), (*SUM, step("gt", "s1", "i0", result="bool")), (1, 2)),
+        True,
+    ),
+    "strides": ("3 contiguous,strided,contiguous", Region(("f32", "f32"), (), SUM, (1,)), False),
+    "another order": (
+        "2 contiguous,strided,contiguous",
+        Region(("f32",), (), (step("exp", "i0"), step("exp", "s0")), (0, 1)),
+        False,
+    ),
+}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", FUSED)
+def test_fused_kernels_compile(name: str) -> None:
+    form, region, vectors = FUSED[name]
+    dimensions, layout = form.split()
+    text = assembly("fused", f"dimensions={dimensions} layout={layout} region={region.text()}")
+    assert ("ld.global.v" in text and "st.global.v" in text) == vectors
 
 
 @needs_nvrtc

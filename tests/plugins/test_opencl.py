@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from opencl_driver import needs_opencl
 
 from hardpoint import opencl
 
 RunPython = Callable[..., CompletedProcess[str]]
 
-
-def has_driver() -> bool:
-    try:
-        count = ctypes.c_uint(0)
-        return ctypes.CDLL("libOpenCL.so.1").clGetPlatformIDs(0, None, ctypes.byref(count)) == 0 and count.value > 0
-    except OSError:
-        return False
-
-
-needs_opencl = pytest.mark.skipif(
-    not has_driver(), reason="OpenCL is not installed: apt-get install pocl-opencl-icd ocl-icd-libopencl1"
-)
 
 LOAD = f"import hardpoint.plugins as p; p.load_path({opencl.library()!r}, probe=False)"
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hardpoint import ops
 from hardpoint.kernels import pointwise
 from hardpoint.kernels.pointwise import COMPUTE, FLOATS, PARTS, Operand, Specialisation
+
+#: Where an operand has its element, as code.
+Place = Callable[[Operand, int], str]
 
 #: The step that only changes the dtype.
 CONVERT = "convert"
@@ -73,20 +77,9 @@ def source(description: str, dialect: str, group_size: int, preamble: str) -> tu
     dtypes = [region.steps[k].result for k in region.outputs] + list(region.inputs)
     operands = tuple(Operand(*pair) for pair in zip(dtypes, layout.split(","), strict=True))
     spec = Specialisation("", len(region.outputs), 0, int(dimensions), operands)
-    first = len(region.outputs)
-    elements = ""
-    for k, dtype in enumerate(region.inputs):
-        value = pointwise.real_value(dtype, pointwise.place(operands[first + k], first + k))
-        elements += f"      const {COMPUTE[dtype]} i{k} = {value};\n"
-    for k, step in enumerate(region.steps):
-        code = _step(region, k, step)
-        if code is None:
-            return None
-        elements += code
-    body = "".join(
-        f"      {pointwise.place(operands[k], k)} = {pointwise.store(dtypes[k], f's{step}', dtypes[k])};\n"
-        for k, step in enumerate(region.outputs)
-    )
+    values = _values(region, operands, pointwise.place)
+    if values is None:
+        return None
     parameters = [("HP_GLOBAL char*", f"p{k}") for k in range(len(operands))]
     parameters += [("hp_i64" if whole else "double", f"n{k}") for k, whole in enumerate(region.numbers)]
     parameters.append(("hp_geometry", "g"))
@@ -96,9 +89,38 @@ def source(description: str, dialect: str, group_size: int, preamble: str) -> tu
         f"typedef struct {{ hp_i64 elements, shape[{spec.dimensions}], "
         f"strides[{len(operands)}][{spec.dimensions}]; }} hp_geometry;\n"
     )
-    code = pointwise.loop(spec, list(range(len(operands))), elements, body, group_size)
-    per_group = pointwise.per_group(group_size)
+    pointers = list(range(len(operands)))
+    code = pointwise.loop(spec, pointers, values, _results(region, operands, pointwise.place), group_size)
+    pack = pointwise.pack_of(spec) if group_size > 1 else 0
+    if pack:
+        place = pointwise.packed_place
+        element = f"{_values(region, operands, place)}{_results(region, operands, place)}"
+        code = pointwise.packs(spec, pointers, pack, element, code, group_size)
+    per_group = pointwise.per_group(group_size, pack)
     return head + pointwise.kernel(dialect, "hp_fused", parameters, code, per_group, group_size), "hp_fused", per_group
+
+
+def _values(region: Region, operands: tuple[Operand, ...], place: Place) -> str | None:
+    """Code that reads one element of every input and takes the steps; None if a step has no expression."""
+    first = len(region.outputs)
+    code = ""
+    for k, dtype in enumerate(region.inputs):
+        value = pointwise.real_value(dtype, place(operands[first + k], first + k))
+        code += f"      const {COMPUTE[dtype]} i{k} = {value};\n"
+    for k, step in enumerate(region.steps):
+        taken = _step(region, k, step)
+        if taken is None:
+            return None
+        code += taken
+    return code
+
+
+def _results(region: Region, operands: tuple[Operand, ...], place: Place) -> str:
+    """Code that stores the element's results."""
+    return "".join(
+        f"      {place(operands[k], k)} = {pointwise.store(operands[k].dtype, f's{step}', operands[k].dtype)};\n"
+        for k, step in enumerate(region.outputs)
+    )
 
 
 def _step(region: Region, number: int, step: Step) -> str | None:

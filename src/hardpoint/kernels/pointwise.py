@@ -170,17 +170,17 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     if spec.compute in PARTS:
         elements += f"      const T result = {value};\n"
     code = loop(spec, pointers, elements, f"      {write};\n", group_size)
-    pack = _pack(spec) if group_size > 1 else 0
+    pack = pack_of(spec) if group_size > 1 else 0
     elements_each = per_group(group_size, pack)
     if pack:
         inputs = "".join(f"      const T {name} = given_{name};\n" for name, _ in given)
         inputs += "".join(
-            f"      const T {name} = {load(operand, _packed_place(operand, k), spec.compute)};\n"
+            f"      const T {name} = {load(operand, packed_place(operand, k), spec.compute)};\n"
             for k, (name, operand) in enumerate(zip(op.inputs, spec.operands[1:], strict=True), 1)
             if operand.inner != "number"
         )
         inputs += f"      const T result = {value};\n" if spec.compute in PARTS else ""
-        code = _packs(spec, pointers, pack, f"{inputs}      v0.at[u] = {body};\n", code, elements_each, group_size)
+        code = packs(spec, pointers, pack, f"{inputs}      v0.at[u] = {body};\n", code, group_size)
     function = {"f16": "f32", "bf16": "f32", "bool": "u8"}.get(spec.compute, spec.compute)
     head = (
         f"{preamble}\n"
@@ -224,13 +224,13 @@ def place(operand: Operand, k: int) -> str:
         return f"((HP_GLOBAL {kind}*)q{k})[j]"
     if operand.inner == "broadcast":
         return f"*(HP_GLOBAL {kind}*)q{k}"
-    return f"*(HP_GLOBAL {kind}*)(q{k} + j * s{k})"
+    return f"*(HP_GLOBAL {kind}*)(q{k} + j * stride_{k})"
 
 
 def _runs(spec: Specialisation, pointers: list[int], elements: str, body: str, group_size: int) -> str:
     """For one work-item a group: along the fastest dimension in runs, which the compiler vectorises."""
     strided = "".join(
-        f"  const hp_i64 s{k} = g.strides[{k}][0];\n" for k in pointers if spec.operands[k].inner == "strided"
+        f"  const hp_i64 stride_{k} = g.strides[{k}][0];\n" for k in pointers if spec.operands[k].inner == "strided"
     )
     at_start = "".join(f"    HP_GLOBAL char* q{k} = p{k} + index[0] * g.strides[{k}][0];\n" for k in pointers)
     outer = "".join(f"      q{k} += index[d] * g.strides[{k}][d];\n" for k in pointers)
@@ -285,29 +285,32 @@ def _items(spec: Specialisation, pointers: list[int], elements: str, body: str, 
         f"{outer}"
         "    }\n"
         "    const hp_i64 j = 0;\n"
-        + "".join(f"    const hp_i64 s{k} = 0;\n" for k in pointers if spec.operands[k].inner == "strided")
+        + "".join(f"    const hp_i64 stride_{k} = 0;\n" for k in pointers if spec.operands[k].inner == "strided")
         + f"{elements}{body}"
         "  }\n"
     )
 
 
-def _pack(spec: Specialisation) -> int:
+def pack_of(spec: Specialisation) -> int:
     """Elements that a work-item takes at once where all lie side by side, at most 16 bytes of each operand; or 0."""
     memory = [operand for operand in spec.operands if operand.inner != "number"]
-    if memory[0].inner != "contiguous" or any(o.inner == "strided" for o in memory):
+    outputs = spec.operands[: spec.outputs]
+    if any(o.inner != "contiguous" for o in outputs) or any(o.inner == "strided" for o in memory):
         return 0
     pack = 16 // max(BYTES[operand.dtype] for operand in memory if operand.inner == "contiguous")
     return min(pack, 8) if pack > 1 else 0
 
 
-def _packed_place(operand: Operand, k: int) -> str:
+def packed_place(operand: Operand, k: int) -> str:
+    """Where operand ``k`` has element ``u`` of the work-item's pack."""
     return f"v{k}.at[u]" if operand.inner == "contiguous" else f"*(HP_GLOBAL {STORAGE[operand.dtype]}*)q{k}"
 
 
-def _packs(
-    spec: Specialisation, pointers: list[int], pack: int, element: str, otherwise: str, per_group: int, group_size: int
-) -> str:
-    """Work-items read, compute and write vectors; the last group, and memory that is not aligned, go the other way."""
+def packs(spec: Specialisation, pointers: list[int], pack: int, element: str, otherwise: str, group_size: int) -> str:
+    """Work-items read, compute and write vectors; the last group, and memory that is not aligned, go the other way.
+
+    ``element`` computes element ``u`` of each.
+    """
     packed = {k: STORAGE[spec.operands[k].dtype] for k in pointers if spec.operands[k].inner == "contiguous"}
     bytes_of = {k: pack * BYTES[spec.operands[k].dtype] for k in packed}
     types = "".join(
@@ -333,15 +336,18 @@ def _packs(
         )
     else:
         first += "".join(f"      q{k} += {distance};\n" for k, distance in along.items())
-    reads = "".join(f"      const pack_{k} v{k} = *(HP_GLOBAL const pack_{k}*)q{k};\n" for k in packed if k > 0)
+    reads = "".join(
+        f"      const pack_{k} v{k} = *(HP_GLOBAL const pack_{k}*)q{k};\n" for k in packed if k >= spec.outputs
+    )
+    results = "".join(f"      pack_{k} v{k};\n" for k in range(spec.outputs))
+    writes = "".join(f"      *(HP_GLOBAL pack_{k}*)q{k} = v{k};\n" for k in range(spec.outputs))
     return (
         f"{types}"
-        f"  if (end - begin == {per_group} && {' && '.join(fits)}) {{\n"
+        f"  if (end - begin == {per_group(group_size, pack)} && {' && '.join(fits)}) {{\n"
         f"    for (hp_i64 i = begin + hp_lid * {pack}; i < end; i += {pack * group_size}) {{\n"
-        f"{first}{reads}"
-        "      pack_0 v0;\n"
+        f"{first}{reads}{results}"
         f"      for (int u = 0; u < {pack}; ++u) {{\n{element}      }}\n"
-        "      *(HP_GLOBAL pack_0*)q0 = v0;\n"
+        f"{writes}"
         "    }\n"
         "    return;\n"
         "  }\n"

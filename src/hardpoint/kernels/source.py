@@ -36,12 +36,13 @@ def generate(name: str, description: str, dialect: str, group_size: int) -> tupl
         text = (template.rule_definitions(RULES[rule]) if rule else "") + text_of(f"{family}.c")
         code, entry, elements = template.source(family, text, kernel, description, dialect, group_size)
         return preamble(complex_numbers="c64" in description or "c128" in description) + code, entry, elements
+    places = text_of("places.h") if group_size > 1 else ""
     if name == "fused":
-        return fused.source(description, dialect, group_size, preamble(_uses_special(description)))
+        return fused.source(description, dialect, group_size, preamble(_uses_special(description)) + places)
     op = ops.find(name)
     spec = pointwise.Specialisation.parse(description)
     text = pointwise.expression(op, spec) or ""
-    head = preamble(_is_special(text), pointwise.is_complex(spec)) + (text_of("places.h") if group_size > 1 else "")
+    head = preamble(_is_special(text), pointwise.is_complex(spec)) + places
     return pointwise.source(op, spec, dialect, group_size, head)
 
 

@@ -1,0 +1,20 @@
+"""Whether there is a driver of OpenCL here."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+
+def has_driver() -> bool:
+    try:
+        count = ctypes.c_uint(0)
+        return ctypes.CDLL("libOpenCL.so.1").clGetPlatformIDs(0, None, ctypes.byref(count)) == 0 and count.value > 0
+    except OSError:
+        return False
+
+
+needs_opencl = pytest.mark.skipif(
+    not has_driver(), reason="OpenCL is not installed: apt-get install pocl-opencl-icd ocl-icd-libopencl1"
+)

@@ -1,0 +1,66 @@
+"""Kernels of groups of many work-items that read and write vectors, through OpenCL against the CPU: where memory is not
+aligned, sizes leave a rest, and rows are short or long."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from subprocess import CompletedProcess
+
+import pytest
+from opencl_driver import needs_opencl
+
+RunPython = Callable[..., CompletedProcess[str]]
+pytestmark = [needs_opencl, pytest.mark.slow]
+
+#: What the programs share: tensors that begin at any place, and the comparison. Nothing may run on the CPU.
+HEAD = """
+import itertools
+import torch
+import torch.nn.functional as F
+import hardpoint
+
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+def placed(x, offset):
+    "The tensor on the device, from an element on that is that far from an aligned one."
+    room = torch.zeros(x.numel() + offset, dtype=x.dtype, device="ocl")
+    view = room[offset:].view(x.shape)
+    view.copy_(x)
+    return view
+
+def same(found, expected, what, **tolerance):
+    torch.testing.assert_close(found.cpu(), expected, msg=lambda m: f"{what}: {m}", **tolerance)
+
+def check():
+    on_cpu = [op for op, calls in hardpoint.counters().items() if calls.get("cpu")]
+    assert on_cpu == [], on_cpu
+
+hardpoint.reset_counters()
+"""
+
+
+def run(run_python: RunPython, program: str) -> None:
+    run_python(f"{HEAD}{textwrap.dedent(program)}\ncheck()\n", HARDPOINT_DEVICE="ocl", timeout=250)
+
+
+def test_fused(run_python: RunPython) -> None:
+    run(
+        run_python,
+        """
+        def function(x, y, row):
+            z = (x * 2 + y).exp() * row
+            return z, x > y
+
+        graph = torch.compile(function, backend="hardpoint", dynamic=True)
+        dtypes, shapes = (torch.float32, torch.bfloat16), [(9, 64), (40, 33), (3,)]
+        for dtype, shape, offset in itertools.product(dtypes, shapes, (0, 1)):
+            x, y = (torch.randn(shape, dtype=dtype) for _ in range(2))
+            row = torch.rand(shape[-1], dtype=dtype)
+            z = ((x.float() * 2 + y.float()).exp() * row.float()).to(dtype)
+            found = graph(placed(x, offset), placed(y, offset), row.to("ocl"))
+            same(found[0], z, (dtype, shape, offset), rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
+            same(found[1], x > y, (dtype, shape, offset))
+        assert any("fused" in op for op in hardpoint.counters()), hardpoint.counters()
+        """,
+    )
