@@ -138,6 +138,23 @@ def test_fused_kernels_compile(name: str) -> None:
     assert ("ld.global.v" in text and "st.global.v" in text) == vectors
 
 
+#: Kernels with the vectors that they read and write.
+VECTORS = [
+    ("copy:strided", "R=bf16 T=f32 DIMS=1 INNER=2", "ld.global.v4.f32", "st.global.v4.u16"),
+    ("copy:strided", "R=f32 T=bf16 DIMS=1 INNER=2", "ld.global.v4.u16", "st.global.v4"),
+    ("copy:strided", "R=i16 T=i16 DIMS=4 INNER=2", "ld.global.v4.u32", "st.global.v4.u32"),
+]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("name", "description", "read", "written"), VECTORS, ids=lambda value: value)
+def test_kernels_use_vectors(name: str, description: str, read: str, written: str) -> None:
+    text = assembly(name, description)
+    assert read in text
+    assert written in text
+    assert "__local_depot" not in text  # nothing is kept in memory that should be in registers
+
+
 @needs_nvrtc
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [0, 1, 2])

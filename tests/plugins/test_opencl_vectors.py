@@ -64,3 +64,30 @@ def test_fused(run_python: RunPython) -> None:
         assert any("fused" in op for op in hardpoint.counters()), hardpoint.counters()
         """,
     )
+
+
+def test_copies(run_python: RunPython) -> None:
+    run(
+        run_python,
+        """
+        pairs = [
+            (torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32), (torch.float16, torch.float32),
+            (torch.float64, torch.float16), (torch.int64, torch.float32), (torch.float32, torch.bool),
+            (torch.uint8, torch.float32), (torch.complex64, torch.complex128), (torch.int16, torch.int8),
+        ]
+        for (a, b), n, offset in itertools.product(pairs, (3, 512, 1024, 2051), (0, 1, 4)):
+            x = (torch.randn(n) * 30).to(a)
+            to = placed(torch.zeros(n, dtype=b), 0 if offset == 1 else offset)
+            same(to.copy_(placed(x, offset)), x.to(b), (a, b, n, offset))
+
+        dtypes = (torch.float32, torch.bfloat16, torch.float64, torch.uint8)
+        shapes = [(2, 40, 3, 64), (3, 17, 5, 7), (2, 9, 30, 20)]
+        for dtype, shape, offset in itertools.product(dtypes, shapes, (0, 1)):
+            x = (torch.randn(shape) * 30).to(dtype)
+            found = placed(x, offset)
+            same(found.permute(0, 2, 1, 3).contiguous(), x.permute(0, 2, 1, 3), (dtype, shape, offset))
+            same(found.permute(0, 2, 1, 3).half(), x.permute(0, 2, 1, 3).half(), (dtype, shape, offset))
+            same(found[..., 4:].float(), x[..., 4:].float(), (dtype, shape, offset))
+            same(found[:, ::2, :, 1:].clone(), x[:, ::2, :, 1:], (dtype, shape, offset))
+        """,
+    )

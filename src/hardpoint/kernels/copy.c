@@ -1,6 +1,7 @@
 /* Copies with any strides and dtype conversion. R: written, T: read. DIMS: dimensions, fastest first. INNER: along the
  * first, 2 if both sides are contiguous, 3 if the source runs backwards, 1 if only the destination is, else 0. */
 #include "places.h"
+#include "vectors.h"
 
 typedef struct {
   hp_i64 size[8], to[8], from[8];
@@ -39,6 +40,18 @@ typedef struct {
 #else
 #define COPY_STAGED 0
 #endif
+
+/* Where element `rest`, which is used up, lies on both sides. Along one dimension of contiguous ones nothing is
+ * multiplied. */
+#define COPY_PLACES(rest, a, b)                                                       \
+  do {                                                                                \
+    (a) = (b) = 0;                                                                    \
+    for (int d = 0; d < DIMS; ++d) {                                                  \
+      const hp_i64 index = d + 1 < DIMS ? hp_next_place(&(rest), g.size[d]) : (rest); \
+      (a) += INNER != 0 && d == 0 ? index : index * g.to[d];                          \
+      (b) += INNER == 2 && d == 0 ? index : index * g.from[d];                        \
+    }                                                                                 \
+  } while (0)
 
 HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, copy_geometry g) {
   HP_ELEMENT_RANGE(begin, end, elements);
@@ -93,18 +106,37 @@ HP_KERNEL(strided)(HP_GLOBAL R* to, HP_GLOBAL const T* from, hp_i64 elements, co
 #else
   /* All elements of a work-item are read before any is written, to have the reads under way together. */
   enum { EACH = HP_ELEMENTS / HP_LSIZE };
+#if INNER == 2
+  enum { WIDER = sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R) };
+  enum { PACK = 16 / WIDER < EACH ? 16 / WIDER : EACH, PACKS = EACH / PACK };
+  HP_PACK_TYPE(pack_from, T, PACK);
+  HP_PACK_TYPE(pack_to, R, PACK);
+  int fits = PACK > 1 && end - begin == HP_ELEMENTS && HP_ALIGNED(to, sizeof(pack_to)) &&
+             HP_ALIGNED(from, sizeof(pack_from)) && (DIMS == 1 || g.size[0] % PACK == 0);
+  for (int d = 1; d < DIMS; ++d) fits = fits && (g.to[d] | g.from[d]) % PACK == 0;
+  if (fits) {
+    pack_from read[PACKS];
+    hp_i64 places[PACKS];
+    for (int k = 0; k < PACKS; ++k) {
+      hp_i64 rest = begin + (hp_lid + k * HP_LSIZE) * PACK, b;
+      COPY_PLACES(rest, places[k], b);
+      read[k] = *(HP_GLOBAL const pack_from*)(from + b);
+    }
+    for (int k = 0; k < PACKS; ++k) {
+      pack_to written;
+      for (int u = 0; u < PACK; ++u) written.at[u] = COPY_CONVERT(T_get(read[k].at[u]));
+      *(HP_GLOBAL pack_to*)(to + places[k]) = written;
+    }
+    return;
+  }
+#endif
   T taken[EACH];
   hp_i64 place[EACH];
   for (int k = 0; k < EACH; ++k) {
     const hp_i64 i = begin + hp_lid + k * HP_LSIZE;
     if (i >= end) continue;
-    hp_i64 rest = i, a = 0, b = 0;
-    for (int d = 0; d < DIMS; ++d) {
-      const hp_i64 index = d + 1 < DIMS ? hp_next_place(&rest, g.size[d]) : rest;
-      a += index * g.to[d];
-      b += index * g.from[d];
-    }
-    place[k] = a;
+    hp_i64 rest = i, b;
+    COPY_PLACES(rest, place[k], b);
     taken[k] = from[b];
   }
   for (int k = 0; k < EACH; ++k) {

@@ -19,6 +19,9 @@ from hardpoint.ops import Reduction
 HEAD = re.compile(r"^HP_KERNEL\((\w+)\)\(([^)]*)\)\s*\{\n", re.M)
 SLOTTED = re.compile(r"(HP_GLOBAL [\w ]+\* \w+_)\[SLOTS\]")
 
+#: Elements for each work-item of a group, in families whose work-items have several vectors under way at once.
+EACH = {"copy": 8}
+
 LIMITS = {
     "f32": ("(-HP_INFINITY)", "HP_INFINITY"),
     "f64": ("(-HP_INFINITY)", "HP_INFINITY"),
@@ -35,7 +38,7 @@ def source(
     family: str, text: str, kernel: str, description: str, dialect: str, group_size: int
 ) -> tuple[str, str, int]:
     """The specialised kernel without the preamble, the name of its entry, and the elements a group handles."""
-    elements = ELEMENTS_CPU if group_size == 1 else ELEMENTS_GPU * group_size
+    elements = ELEMENTS_CPU if group_size == 1 else EACH.get(family, ELEMENTS_GPU) * group_size
     head = f"#define HP_LSIZE {group_size}\n#define HP_ELEMENTS {elements}\n"
     for entry in description.split():
         name, value = entry.split("=")

@@ -1,0 +1,8 @@
+/* Elements that a work-item moves at once, as one vector of up to 16 bytes, where groups have many work-items. */
+#define HP_PACK_TYPE(name, type, count)                             \
+  typedef struct __attribute__((aligned(sizeof(type) * (count)))) { \
+    type at[count];                                                 \
+  } name
+
+/* Whether a pointer is aligned to so many bytes, a power of two. */
+#define HP_ALIGNED(pointer, bytes) (((hp_u64)(pointer) & ((bytes) - 1)) == 0)
