@@ -143,6 +143,9 @@ VECTORS = [
     ("copy:strided", "R=bf16 T=f32 DIMS=1 INNER=2", "ld.global.v4.f32", "st.global.v4.u16"),
     ("copy:strided", "R=f32 T=bf16 DIMS=1 INNER=2", "ld.global.v4.u16", "st.global.v4"),
     ("copy:strided", "R=i16 T=i16 DIMS=4 INNER=2", "ld.global.v4.u32", "st.global.v4.u32"),
+    ("softmax:rows", "T=f32 R=f32 LOG=1", "ld.global.v4.f32", "st.global.v4.f32"),
+    ("softmax:rows", "T=bf16 R=bf16 LOG=0", "ld.global.v4.u32", "st.global.v4.u32"),
+    ("softmax:rows_backward", "T=f32 R=f32 LOG=1", "ld.global.v4.f32", "st.global.v4.f32"),
 ]
 
 

@@ -91,3 +91,42 @@ def test_copies(run_python: RunPython) -> None:
             same(found[:, ::2, :, 1:].clone(), x[:, ::2, :, 1:], (dtype, shape, offset))
         """,
     )
+
+
+def test_softmax(run_python: RunPython) -> None:
+    """Rows that a group keeps, and rows that it goes through twice."""
+    run(
+        run_python,
+        """
+        aten = torch.ops.aten
+        both = (
+            (F.softmax, aten._softmax_backward_data), (F.log_softmax, aten._log_softmax_backward_data),
+        )
+        for dtype, n, offset in itertools.product(FLOATS, (3, 100, 1024, 1031, 4999), (0, 1)):
+            x, g = (torch.randn(4, n, dtype=dtype) * 5 for _ in range(2))
+            for forward, backward in both[:1] if dtype in (torch.float64, torch.float16) else both:
+                y = forward(x, -1)
+                what = (forward, dtype, n, offset)
+                loose = {torch.float32: 1e-4, torch.float64: 1e-10}.get(dtype, 2e-2)
+                same(forward(placed(x, offset), -1), y, what, rtol=loose, atol=loose)
+                found = backward(placed(g, offset), placed(y, offset), -1, dtype)
+                same(found, backward(g, y, -1, dtype), what, rtol=loose, atol=loose)
+            if dtype == torch.bfloat16:
+                wide = F.log_softmax(x, -1, dtype=torch.float32)
+                same(F.log_softmax(placed(x, offset), -1, dtype=torch.float32), wide, (n, offset))
+            if dtype == torch.float32:
+                same(torch.logsumexp(placed(x, offset), -1), torch.logsumexp(x, -1), (n, offset))
+
+        inf, nan = float("inf"), float("nan")
+        for n, offset in itertools.product((10, 3000), (0, 1)):
+            x = torch.randn(6, n)
+            x[0] = -inf
+            x[1, : n // 2] = -inf
+            x[2, 3] = inf
+            x[3, n - 1] = nan
+            x[4, 1:] = -inf
+            x[5] *= 1e38
+            for function in (F.softmax, F.log_softmax, torch.logsumexp):
+                same(function(placed(x, offset), -1), function(x, -1), (function, n, offset), equal_nan=True)
+        """,
+    )

@@ -3,6 +3,7 @@
 #define HP_GLOBAL __global
 #define HP_LOCAL __local
 #define HP_VECTORISE
+#define HP_UNROLL
 #define hp_lid ((hp_i64)get_local_id(0))
 #define hp_group ((hp_i64)get_group_id(0))
 #define hp_barrier() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
@@ -10,6 +11,7 @@
 #define HP_GLOBAL
 #define HP_LOCAL __shared__
 #define HP_VECTORISE
+#define HP_UNROLL _Pragma("unroll") /* arrays that such loops index are then registers */
 #define hp_lid ((hp_i64)threadIdx.x)
 #define hp_group ((hp_i64)blockIdx.x)
 #define hp_barrier() __syncthreads()
@@ -17,6 +19,7 @@
 #define HP_GLOBAL
 #define HP_LOCAL
 #define HP_VECTORISE _Pragma("GCC ivdep")
+#define HP_UNROLL
 #define hp_lid ((hp_i64)0)
 #define hp_barrier() ((void)0)
 #endif

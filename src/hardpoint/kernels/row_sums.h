@@ -101,6 +101,24 @@ HP_FN T_a hp_max(const T_a* p, hp_i64 n, T_a largest) {
 
 /* The parts of all work-items together, in every one of them. `box` is an HP_LOCAL array of HP_LSIZE; `value` is both
  * the work-item's part and the result. */
+#if defined(HP_DIALECT_CUDA) && HP_LSIZE % 32 == 0
+/* Work-items of a warp exchange their parts without memory. */
+#define HP_GROUP_COMBINE(box, value, COMBINED)                  \
+  do {                                                          \
+    for (int step = 16; step > 0; step /= 2) {                  \
+      const T_a x = (value), y = __shfl_xor_sync(~0u, x, step); \
+      (value) = (COMBINED);                                     \
+    }                                                           \
+    if (hp_lid % 32 == 0) (box)[hp_lid / 32] = (value);         \
+    hp_barrier();                                               \
+    (value) = (box)[0];                                         \
+    for (int warp = 1; warp < HP_LSIZE / 32; ++warp) {          \
+      const T_a x = (value), y = (box)[warp];                   \
+      (value) = (COMBINED);                                     \
+    }                                                           \
+    hp_barrier();                                               \
+  } while (0)
+#else
 #define HP_GROUP_COMBINE(box, value, COMBINED)         \
   do {                                                 \
     (box)[hp_lid] = (value);                           \
@@ -117,6 +135,7 @@ HP_FN T_a hp_max(const T_a* p, hp_i64 n, T_a largest) {
     (value) = (box)[0];                                \
     hp_barrier();                                      \
   } while (0)
+#endif
 #define HP_GROUP_SUM(box, value) HP_GROUP_COMBINE(box, value, x + y)
 #define HP_GROUP_MAX(box, value) HP_GROUP_COMBINE(box, value, y > x ? y : x)
 #endif

@@ -3,6 +3,9 @@
  * exponentials, one element a row. `rows` has the dimension innermost; `columns` has `inner` elements beside each
  * other, a block of which is a group's. */
 #include "row_sums.h"
+#if HP_LSIZE > 1
+#include "row_packs.h"
+#endif
 
 /* Rows that fit are kept widened between the passes. */
 #define KEPT 4096
@@ -27,6 +30,25 @@ HP_FN T_a largest_of(const T* x, hp_i64 n) {
 
 /* All of them infinite: the difference would be NaN. */
 #define SHIFT(largest) (LOG == 2 && ((largest) == HP_INFINITY || (largest) == -HP_INFINITY) ? (T_a)0 : (largest))
+
+#if HP_LSIZE > 1
+/* What the elements that a work-item has seen are shifted by: where all were -infinity, their exponentials are 0. */
+#define SEEN_SHIFT(largest) ((largest) == -HP_INFINITY ? (T_a)0 : SHIFT(largest))
+
+/* Takes elements into the largest and the sum of exponentials around it. */
+HP_FN void softmax_take(T_a* largest, T_a* total, const T_a* values, int count) {
+  T_a top = *largest, part[4] = {0, 0, 0, 0};
+  HP_UNROLL
+  for (int e = 0; e < count; ++e) top = values[e] > top ? values[e] : top;
+  /* Without a branch, which the vectors of PoCL 3.1 get wrong. */
+  *total *= *largest == -HP_INFINITY ? (T_a)1 : T_M(exp)(SEEN_SHIFT(*largest) - SEEN_SHIFT(top));
+  *largest = top;
+  const T_a shift = SEEN_SHIFT(top);
+  HP_UNROLL
+  for (int e = 0; e < count; ++e) part[e % 4] += T_M(exp)(values[e] - shift);
+  *total += (part[0] + part[1]) + (part[2] + part[3]);
+}
+#endif
 
 HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, hp_i64 per_group) {
 #if HP_LSIZE > 1
@@ -63,24 +85,58 @@ HP_KERNEL(rows)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 rows, hp_i64 n, 
       for (hp_i64 j = 0; j < n; ++j) y[j] = R_put(T_M(exp)(T_get(x[j]) - shift) * inverse);
     }
 #else
-    T_a largest = -HP_INFINITY, total = 0;
-    HP_FOR_LOCAL(j, n) {
-      const T_a v = T_get(x[j]);
-      largest = v > largest ? v : largest;
+    T_a largest = -HP_INFINITY, total = 0, values[ROW_EACH];
+    if (n <= ROW_SHORT) {
+      const int vectors =
+          n % ROW_PACK == 0 && HP_ALIGNED(x, sizeof(row_pack_in)) && (LOG == 2 || HP_ALIGNED(y, sizeof(row_pack_out)));
+      const int used = row_used((int)n, vectors);
+      row_load(values, x, (int)n, vectors, -HP_INFINITY);
+      ROW_FOR_KEPT(e, used) largest = values[e] > largest ? values[e] : largest;
+      HP_GROUP_MAX(box, largest);
+      const T_a shift = SHIFT(largest);
+      ROW_FOR_KEPT(e, used) {
+        const T_a power = T_M(exp)(values[e] - shift);
+        values[e] = LOG ? values[e] - shift : power;
+        total += power;
+      }
+      HP_GROUP_SUM(box, total);
+      const T_a inverse = (T_a)1 / total, lse = T_M(log)(total);
+      if (LOG == 2) {
+        if (hp_lid == 0) y[0] = R_put(lse + shift);
+        continue;
+      }
+      ROW_FOR_KEPT(e, used) values[e] = LOG ? values[e] - lse : values[e] * inverse;
+      row_store(y, values, (int)n, vectors);
+      continue;
     }
-    HP_GROUP_MAX(box, largest);
-    const T_a shift = SHIFT(largest);
-    HP_FOR_LOCAL(j, n) total += T_M(exp)(T_get(x[j]) - shift);
+    const row_parts parts = row_split(x, n, LOG == 2 || ROW_ALIKE(x, y));
+    ROW_FOR_PACKS(first, parts) {
+      row_read(values, x + parts.head, first, parts.packs, 0, -HP_INFINITY);
+      softmax_take(&largest, &total, values, ROW_EACH);
+    }
+    ROW_FOR_SINGLE(j, n, parts) {
+      values[0] = T_get(x[j]);
+      softmax_take(&largest, &total, values, 1);
+    }
+    T_a top = largest;
+    HP_GROUP_MAX(box, top);
+    const T_a shift = SHIFT(top);
+    if (largest != -HP_INFINITY) total *= T_M(exp)(SEEN_SHIFT(largest) - shift);
     HP_GROUP_SUM(box, total);
     const T_a inverse = (T_a)1 / total, lse = T_M(log)(total);
     if (LOG == 2) {
       if (hp_lid == 0) y[0] = R_put(lse + shift);
-    } else {
-      HP_FOR_LOCAL(j, n) {
-        const T_a v = T_get(x[j]) - shift;
-        y[j] = R_put(LOG ? v - lse : T_M(exp)(v) * inverse);
-      }
+      continue;
     }
+#define SOFTMAX_OF(v) (LOG ? (v) - shift - lse : T_M(exp)((v) - shift) * inverse)
+    /* Backwards: what was read last may still be in a cache. */
+    ROW_FOR_PACKS(first, parts) {
+      row_read(values, x + parts.head, first, parts.packs, 1, 0);
+      HP_UNROLL
+      for (int e = 0; e < ROW_EACH; ++e) values[e] = SOFTMAX_OF(values[e]);
+      row_write(y + parts.head, values, first, parts.packs, 1);
+    }
+    ROW_FOR_SINGLE(j, n, parts) y[j] = R_put(SOFTMAX_OF(T_get(x[j])));
 #endif
   }
 }
@@ -153,6 +209,9 @@ HP_KERNEL(columns)(HP_GLOBAL R* out, HP_GLOBAL const T* in, hp_i64 n, hp_i64 inn
 #endif
 }
 
+/* The gradient for an input, of the gradient and the value of its output and of the row's `total`. */
+#define SOFTMAX_GRADIENT(g, y) (LOG ? (g) - T_M(exp)(y) * total : ((g) - total) * (y))
+
 HP_KERNEL(rows_backward)(HP_GLOBAL R* out, HP_GLOBAL const T* grad, HP_GLOBAL const T* output, hp_i64 rows, hp_i64 n,
                          hp_i64 per_group) {
 #if HP_LSIZE > 1
@@ -176,15 +235,48 @@ HP_KERNEL(rows_backward)(HP_GLOBAL R* out, HP_GLOBAL const T* grad, HP_GLOBAL co
       for (hp_i64 j = 0; j < n; ++j) dx[j] = R_put((a[j] - total) * b[j]);
       continue;
     }
-#else
-    HP_FOR_LOCAL(j, n) total += LOG ? T_get(g[j]) : T_get(g[j]) * T_get(y[j]);
-    HP_GROUP_SUM(box, total);
-#endif
     HP_VECTORISE
-    HP_FOR_LOCAL(j, n) {
+    for (hp_i64 j = 0; j < n; ++j) {
       const T_a gj = T_get(g[j]), yj = T_get(y[j]);
-      dx[j] = R_put(LOG ? gj - T_M(exp)(yj) * total : (gj - total) * yj);
+      dx[j] = R_put(SOFTMAX_GRADIENT(gj, yj));
     }
+#else
+    T_a gs[ROW_EACH], ys[ROW_EACH];
+    if (n <= ROW_SHORT) {
+      const int vectors = n % ROW_PACK == 0 && HP_ALIGNED(g, sizeof(row_pack_in)) &&
+                          HP_ALIGNED(y, sizeof(row_pack_in)) && HP_ALIGNED(dx, sizeof(row_pack_out));
+      const int used = row_used((int)n, vectors);
+      row_load(gs, g, (int)n, vectors, 0);
+      row_load(ys, y, (int)n, vectors, 0);
+      ROW_FOR_KEPT(e, used) total += LOG ? gs[e] : gs[e] * ys[e];
+      HP_GROUP_SUM(box, total);
+      ROW_FOR_KEPT(e, used) gs[e] = SOFTMAX_GRADIENT(gs[e], ys[e]);
+      row_store(dx, gs, (int)n, vectors);
+      continue;
+    }
+    const row_parts parts = row_split(g, n, ROW_ALIKE(g, y) && ROW_ALIKE(g, dx));
+    T_a part[4] = {0, 0, 0, 0};
+    ROW_FOR_PACKS(first, parts) {
+      row_read(gs, g + parts.head, first, parts.packs, 0, 0);
+      if (!LOG) row_read(ys, y + parts.head, first, parts.packs, 0, 0);
+      HP_UNROLL
+      for (int e = 0; e < ROW_EACH; ++e) part[e % 4] += LOG ? gs[e] : gs[e] * ys[e];
+    }
+    ROW_FOR_SINGLE(j, n, parts) total += LOG ? T_get(g[j]) : T_get(g[j]) * T_get(y[j]);
+    total += (part[0] + part[1]) + (part[2] + part[3]);
+    HP_GROUP_SUM(box, total);
+    ROW_FOR_PACKS(first, parts) {
+      row_read(gs, g + parts.head, first, parts.packs, 1, 0);
+      row_read(ys, y + parts.head, first, parts.packs, 1, 0);
+      HP_UNROLL
+      for (int e = 0; e < ROW_EACH; ++e) gs[e] = SOFTMAX_GRADIENT(gs[e], ys[e]);
+      row_write(dx + parts.head, gs, first, parts.packs, 1);
+    }
+    ROW_FOR_SINGLE(j, n, parts) {
+      const T_a gj = T_get(g[j]), yj = T_get(y[j]);
+      dx[j] = R_put(SOFTMAX_GRADIENT(gj, yj));
+    }
+#endif
   }
 }
 
