@@ -71,9 +71,9 @@ const HpPlugin plugin = {
     .collectives = nullptr,
 };
 
-bool is_set(const char* variable) {
+bool is_set(const char* variable, const char* value) {
   const char* const text = getenv(variable);
-  return text && strcmp(text, "1") == 0;
+  return text && strcmp(text, value) == 0;
 }
 
 }  // namespace
@@ -87,8 +87,8 @@ extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin*
                       host->abi_major);
   if (HpStatus status = nv::open_driver()) return status;
   if (HpStatus status = nv::count_devices()) return status;
-  nv::allow_tf32 = nv::is_set("HARDPOINT_TF32");
-  nv::allow_flash = nv::is_set("HARDPOINT_FLASH");
+  nv::allow_tf32 = nv::is_set("HARDPOINT_TF32", "1");
+  nv::allow_flash = !nv::is_set("HARDPOINT_FLASH", "0");
   *plugin = &nv::plugin;
   return HP_OK;
 }

@@ -38,6 +38,6 @@ def allow_tf32(allowed: bool = True) -> bool:
 def allow_flash(allowed: bool = True) -> bool:
     """Let attention of 16-bit floats run without a matrix of scores, in kernels of its own; returns what was set.
 
-    It starts as ``HARDPOINT_FLASH`` says: 1 allows it, everything else, or nothing, does not.
+    It starts as ``HARDPOINT_FLASH`` says: 0 does not allow it, everything else, or nothing, does.
     """
     return bool(ctypes.CDLL(library()).hp_nv_allow_flash(int(allowed)))

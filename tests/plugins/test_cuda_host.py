@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def on_nv(folder: Path, run_python: Run) -> Run:
-    def run(program: str) -> CompletedProcess[str]:
+    def run(program: str, **settings: str) -> CompletedProcess[str]:
         return run_python(
             program,
             timeout=380,
@@ -46,6 +46,7 @@ def on_nv(folder: Path, run_python: Run) -> Run:
             HARDPOINT_CUDA_PATH=str(folder),
             HARDPOINT_CACHE=str(folder / "cache"),
             FAKE_CUDA_HEADER=str(HERE / "cuda_on_host.h"),
+            **settings,
         )
 
     return run
@@ -111,6 +112,7 @@ def test_flash_attention(on_nv: Run) -> None:
             hardpoint.cuda.allow_flash(before)
             return [t.detach().float().cpu() for t in (out, *grads)]
 
+        assert hardpoint.cuda.allow_flash()  # from the start
         for shape, options in [
             ((1, 2, 1, 70, 40, 64), {"dropout_p": 0.3}),
             ((2, 1, 1, 30, 70, 24), {"is_causal": True, "dropout_p": 0.2}),
@@ -120,6 +122,19 @@ def test_flash_attention(on_nv: Run) -> None:
                 assert a.abs().max() > 0.1
                 torch.testing.assert_close(a, b, rtol=4e-2, atol=4e-2)
         """
+    )
+
+
+def test_flash_attention_can_be_off(on_nv: Run) -> None:
+    on_nv(
+        """
+        import torch
+        import hardpoint.cuda
+
+        torch.empty(1, device="nv")
+        assert not hardpoint.cuda.allow_flash(False)
+        """,
+        HARDPOINT_FLASH="0",
     )
 
 
