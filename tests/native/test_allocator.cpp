@@ -677,7 +677,7 @@ TEST(stress_from_four_threads_over_three_streams) {
       mine[i] = mine.back();
       mine.pop_back();
     };
-    for (int step = 0; step < 20000 && !broken; ++step) {
+    for (int step = 0; step < 8000 && !broken; ++step) {
       const uint32_t action = random() % 1000;
       if (action < 2) {
         b.allocator.empty_cache();
