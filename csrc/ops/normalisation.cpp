@@ -8,8 +8,10 @@
 namespace hp::ops {
 namespace {
 
-constexpr int64_t kColumns = 64;  // COLUMNS in kernels/normalisation.c
-constexpr int64_t kMaxParts = 128;
+constexpr int64_t kColumns = 64;      // COLUMNS in kernels/normalisation.c
+constexpr int64_t kPartColumns = 16;  // PART_COLUMNS there, for groups of many work-items
+// Groups that the gradients of weight and bias are split over: of many work-items, enough to fill a large device.
+constexpr int64_t kMaxParts = 128, kMaxPartsOfGroups = 512;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -49,14 +51,15 @@ bool rows_backward(const Service& service, Device& device, const View& out, cons
   TemplateCall finish(sums, device, {input.dtype, parameters});
   if (!call.available() || !finish.available()) return false;
   // As many parts for every number of threads: sums must not depend on it.
-  const int64_t rows = input.numel() / n, per_group = std::max(call.rows_per_group(n), divide_up(rows, kMaxParts));
+  const int64_t group_size = device.plugin.compiler.group_size, most = group_size == 1 ? kMaxParts : kMaxPartsOfGroups;
+  const int64_t rows = input.numel() / n, per_group = std::max(call.rows_per_group(n), divide_up(rows, most));
   const int64_t groups = divide_up(rows, per_group);
   const Scratch scratch(device, parts ? groups * 2 * n * info(accumulator(input.dtype)).bytes : 0);
   call.arg(out).pointer(scratch.get()).arg(grad).arg(input).arg(statistics.mean).arg(statistics.rstd).arg(weight);
   call.integer(rows).integer(n).integer(per_group).launch(service.op, groups);
   if (parts) {
     finish.arg(grad_weight).arg(grad_bias).pointer(scratch.get()).integer(groups).integer(n);
-    finish.launch(service.op, divide_up(n, kColumns));
+    finish.launch(service.op, divide_up(n, group_size == 1 ? kColumns : std::min(kPartColumns, group_size)));
   }
   return scope.done();
 }

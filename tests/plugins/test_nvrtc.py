@@ -146,6 +146,12 @@ VECTORS = [
     ("softmax:rows", "T=f32 R=f32 LOG=1", "ld.global.v4.f32", "st.global.v4.f32"),
     ("softmax:rows", "T=bf16 R=bf16 LOG=0", "ld.global.v4.u32", "st.global.v4.u32"),
     ("softmax:rows_backward", "T=f32 R=f32 LOG=1", "ld.global.v4.f32", "st.global.v4.f32"),
+    (
+        "normalisation:rows_backward",
+        "T=f32 W=f32 RMS=0 HAS_WEIGHT=1 WANTED=1 PARTS=1",
+        "ld.global.v4.f32",
+        "st.global.v4.f32",
+    ),
 ]
 
 

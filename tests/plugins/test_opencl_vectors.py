@@ -130,3 +130,34 @@ def test_softmax(run_python: RunPython) -> None:
                 same(function(placed(x, offset), -1), function(x, -1), (function, n, offset), equal_nan=True)
         """,
     )
+
+
+def test_normalisation_of_rows(run_python: RunPython) -> None:
+    """Rows that a group keeps and longer ones; more rows than there are parts of the weights' gradients."""
+    run(
+        run_python,
+        """
+        def results(x, weight, bias, g):
+            x, weight, bias = (v.detach().requires_grad_() for v in (x, weight, bias))
+            y = F.layer_norm(x, x.shape[1:], weight, bias)
+            y.backward(g)
+            yield from (y.detach(), x.grad, weight.grad, bias.grad)
+            if x.dtype != torch.float32:
+                return
+            x.grad = weight.grad = None
+            y = F.rms_norm(x, x.shape[1:], weight)
+            y.backward(g)
+            yield from (y.detach(), x.grad, weight.grad)
+
+        shapes = [(1, 1), (3, 7), (700, 64), (5, 500), (9, 512), (4, 513), (600, 1000)]
+        for dtype, shape, offset in itertools.product((torch.float32, torch.bfloat16), shapes, (0, 1)):
+            x, g = (torch.randn(shape, dtype=dtype) for _ in range(2))
+            weight, bias = (torch.randn(shape[1:], dtype=dtype) for _ in range(2))
+            given = (placed(x, offset), weight.to("ocl"), bias.to("ocl"), placed(g, offset))
+            expected = results(*(v.float() if v.element_size() == 2 else v for v in (x, weight, bias, g)))
+            for k, (a, b) in enumerate(zip(results(*given), expected)):
+                size = b.abs().max().item() + 1
+                loose = 2e-5 if dtype == torch.float32 else 2e-2
+                same(a, b.to(dtype), (dtype, shape, offset, k), rtol=loose, atol=loose * size)
+        """,
+    )

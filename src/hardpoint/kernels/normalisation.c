@@ -2,6 +2,13 @@
  * weight and bias, S: statistics that are kept (running ones, or those of group norm). Statistics take two passes: the
  * mean, then the squares around it. */
 #include "row_sums.h"
+#if HP_LSIZE > 1
+#define ROW_EACH 8 /* the gradients of a work-item's weights are registers too */
+typedef T R;       /* what is written is of the type that is read */
+#define R_put T_put
+#include "row_packs.h"
+#define ROW_IS_ALIGNED(x) HP_ALIGNED(x, sizeof(row_pack_in))
+#endif
 
 #define KEPT 4096
 #define COLUMNS 64
@@ -73,6 +80,36 @@ HP_KERNEL(rows)(HP_GLOBAL T* out, HP_GLOBAL T_a* means, HP_GLOBAL T_a* rstds, HP
   for (hp_i64 row = hp_group * per_group; row < end; ++row) {
     HP_GLOBAL const T* const x = in + row * n;
     HP_GLOBAL T* const y = out + row * n;
+#if HP_LSIZE > 1
+    if (n <= ROW_SHORT) {
+      const int vectors = n % ROW_PACK == 0 && ROW_IS_ALIGNED(x) && ROW_IS_ALIGNED(y), used = row_used((int)n, vectors);
+      T_a xs[ROW_EACH], mean = 0, square = 0;
+      row_load(xs, x, (int)n, vectors, 0);
+      if (!RMS) {
+        ROW_FOR_KEPT(e, used) mean += xs[e];
+        HP_GROUP_SUM(box, mean);
+        mean /= (T_a)n;
+      }
+      ROW_FOR_KEPT(e, used) {
+        xs[e] -= mean;
+        square += row_place(e, vectors) < n ? xs[e] * xs[e] : 0;
+      }
+      HP_GROUP_SUM(box, square);
+      const T_a rstd = (T_a)1 / T_M(sqrt)(square / (T_a)n + eps);
+      if (hp_lid == 0) {
+        if (!RMS) means[row] = mean;
+        rstds[row] = rstd;
+      }
+      ROW_FOR_KEPT(e, used) {
+        const int j = row_place(e, vectors);
+        xs[e] *= rstd;
+        if (HAS_WEIGHT && j < n) xs[e] *= W_get(weight[j]);
+        if (HAS_BIAS && j < n) xs[e] += W_get(bias[j]);
+      }
+      row_store(y, xs, (int)n, vectors);
+      continue;
+    }
+#endif
     T_a mean = RMS ? 0 : run_sum(x, n);
     if (!RMS) TOGETHER(mean);
     mean /= (T_a)n;
@@ -101,6 +138,50 @@ HP_KERNEL(rows_backward)(HP_GLOBAL T* out, HP_GLOBAL T_a* parts, HP_GLOBAL const
   const hp_i64 end = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
   HP_GLOBAL T_a* const dw = parts + hp_group * 2 * n;
   HP_GLOBAL T_a* const db = dw + n;
+#if HP_LSIZE > 1
+  if (n <= ROW_SHORT) {
+    const int vectors = n % ROW_PACK == 0 && ROW_IS_ALIGNED(grad) && ROW_IS_ALIGNED(in) && ROW_IS_ALIGNED(out);
+    const int used = row_used((int)n, vectors);
+    T_a ws[ROW_EACH], dws[ROW_EACH], dbs[ROW_EACH], gs[ROW_EACH], xs[ROW_EACH];
+    ROW_FOR_KEPT(e, ROW_EACH) {
+      const int j = row_place(e, vectors);
+      ws[e] = HAS_WEIGHT && j < n ? (T_a)W_get(weight[j]) : (T_a)1;
+      dws[e] = dbs[e] = 0;
+    }
+    for (hp_i64 row = hp_group * per_group; row < end; ++row) {
+      row_load(gs, grad + row * n, (int)n, vectors, 0);
+      row_load(xs, in + row * n, (int)n, vectors, 0);
+      const T_a mean = RMS ? 0 : means[row], rstd = rstds[row];
+      T_a total = 0, along = 0;
+      ROW_FOR_KEPT(e, used) {
+        const T_a g = gs[e];
+        xs[e] -= mean;
+        gs[e] = HAS_WEIGHT ? g * ws[e] : g;
+        total += gs[e];
+        along += gs[e] * xs[e];
+        if (PARTS) {
+          dws[e] += g * xs[e] * rstd;
+          dbs[e] += g;
+        }
+      }
+      if (!WANTED) continue;
+      if (!RMS) HP_GROUP_SUM(box, total);
+      HP_GROUP_SUM(box, along);
+      const T_a slope = along * rstd * rstd / (T_a)n, level = RMS ? 0 : total / (T_a)n;
+      ROW_FOR_KEPT(e, used) gs[e] = (gs[e] - level - xs[e] * slope) * rstd;
+      row_store(out + row * n, gs, (int)n, vectors);
+    }
+    if (PARTS) {
+      ROW_FOR_KEPT(e, used) {
+        const int j = row_place(e, vectors);
+        if (j >= n) continue;
+        dw[j] = dws[e];
+        db[j] = dbs[e];
+      }
+    }
+    return;
+  }
+#endif
   if (PARTS) {
     HP_FOR_LOCAL(j, n) dw[j] = db[j] = 0;
   }
@@ -149,10 +230,13 @@ HP_KERNEL(rows_backward)(HP_GLOBAL T* out, HP_GLOBAL T_a* parts, HP_GLOBAL const
   }
 }
 
-/* The parts of all groups together. */
+/* The parts of all groups together: COLUMNS of them, or, where a group has many work-items, PART_COLUMNS. */
+#if HP_LSIZE > 1
+enum { PART_COLUMNS = HP_LSIZE < 16 ? HP_LSIZE : 16, PART_LANES = HP_LSIZE / PART_COLUMNS, PART_DEPTH = 8 };
+#endif
 HP_KERNEL(parts)(HP_GLOBAL W* weight, HP_GLOBAL W* bias, HP_GLOBAL const T_a* parts, hp_i64 count, hp_i64 n) {
-  const hp_i64 first = hp_group * COLUMNS, width = n - first < COLUMNS ? n - first : COLUMNS;
 #if HP_LSIZE == 1
+  const hp_i64 first = hp_group * COLUMNS, width = n - first < COLUMNS ? n - first : COLUMNS;
   T_a dw[COLUMNS] = {0}, db[COLUMNS] = {0};
   for (hp_i64 i = 0; i < count; ++i) {
     HP_VECTORISE
@@ -166,15 +250,38 @@ HP_KERNEL(parts)(HP_GLOBAL W* weight, HP_GLOBAL W* bias, HP_GLOBAL const T_a* pa
     if (bias) bias[first + j] = W_put(db[j]);
   }
 #else
-  HP_FOR_LOCAL(j, width) {
-    T_a dw = 0, db = 0;
-    for (hp_i64 i = 0; i < count; ++i) {
-      dw += parts[i * 2 * n + first + j];
-      db += parts[i * 2 * n + n + first + j];
+  /* Work-items beside each other have a column each, and those with the same column every PART_LANES-th part. */
+  HP_LOCAL T_a dws[HP_LSIZE], dbs[HP_LSIZE];
+  const int lid = (int)hp_lid, column = lid % PART_COLUMNS;
+  const hp_i64 j = hp_group * PART_COLUMNS + column;
+  T_a dw = 0, db = 0;
+  if (j < n) {
+    for (hp_i64 i = lid / PART_COLUMNS; i < count; i += PART_LANES * PART_DEPTH) {
+      T_a w[PART_DEPTH], b[PART_DEPTH]; /* all read before the sum needs the first */
+      HP_UNROLL
+      for (int k = 0; k < PART_DEPTH; ++k) {
+        const hp_i64 at = (i + k * PART_LANES) * 2 * n + j;
+        const int there = i + k * PART_LANES < count;
+        w[k] = there ? parts[at] : 0;
+        b[k] = there ? parts[at + n] : 0;
+      }
+      HP_UNROLL
+      for (int k = 0; k < PART_DEPTH; ++k) {
+        dw += w[k];
+        db += b[k];
+      }
     }
-    if (weight) weight[first + j] = W_put(dw);
-    if (bias) bias[first + j] = W_put(db);
   }
+  dws[lid] = dw;
+  dbs[lid] = db;
+  hp_barrier();
+  if (lid >= PART_COLUMNS || j >= n) return;
+  for (int lane = 1; lane < PART_LANES; ++lane) {
+    dw += dws[lane * PART_COLUMNS + column];
+    db += dbs[lane * PART_COLUMNS + column];
+  }
+  if (weight) weight[j] = W_put(dw);
+  if (bias) bias[j] = W_put(db);
 #endif
 }
 

@@ -3,8 +3,12 @@
  * aligned place on; a few elements before and after those are single ones. */
 #include "vectors.h"
 
+#ifndef ROW_EACH
+#define ROW_EACH 16
+#endif
+
 enum { ROW_WIDER = sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R), ROW_PACK = 16 / ROW_WIDER };
-enum { ROW_EACH = 16, ROW_PACKS = ROW_EACH / ROW_PACK, ROW_SHORT = ROW_EACH * HP_LSIZE };
+enum { ROW_PACKS = ROW_EACH / ROW_PACK, ROW_SHORT = ROW_EACH * HP_LSIZE };
 HP_PACK_TYPE(row_pack_in, T, ROW_PACK);
 HP_PACK_TYPE(row_pack_out, R, ROW_PACK);
 
@@ -62,6 +66,10 @@ HP_FN void row_store(HP_GLOBAL R* y, const T_a* kept, int n, int vectors) {
     const int at = (int)hp_lid + e * HP_LSIZE;
     if (at < n) y[at] = R_put(kept[e]);
   }
+}
+/* Where element e of this work-item is in a short row; past its end, maybe. */
+HP_FN int row_place(int e, int vectors) {
+  return vectors ? ((int)hp_lid + e / ROW_PACK * HP_LSIZE) * ROW_PACK + e % ROW_PACK : (int)hp_lid + e * HP_LSIZE;
 }
 /* How many of its elements a work-item has to look at. */
 HP_FN int row_used(int n, int vectors) {
