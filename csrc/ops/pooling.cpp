@@ -65,7 +65,23 @@ bool largest(const Service& service, Device& device, const View& out, const View
   const int64_t per_group = call.rows_per_group(g.planes.out[2] * g.window());
   call.arg(out).arg(indices).arg(self).pointer(samples.defined() ? samples.data : self.data);
   call.integer(rows).integer(per_group).integer(rank).value(g);
-  call.launch(service.op, (rows + per_group - 1) / per_group);
+  if (device.plugin.compiler.group_size == 1) {
+    call.launch(service.op, (rows + per_group - 1) / per_group);
+  } else {
+    call.launch_elements(service.op, rows * g.planes.out[2]);
+  }
+  return scope.done();
+}
+
+bool gather(const Service& service, Device& device, const View& grad_input, const View& grad, const View& indices,
+            const Geometry& g) {
+  static TemplateKernels kernels("pooling:gather", {"T"}, {"WINDOW"});
+  if (!service.has_compiler || !grad.defined() || is_complex(grad.dtype)) return false;
+  PortableScope scope(service);
+  TemplateCall call(kernels, device, {grad.dtype}, {kStrided});
+  if (!call.available()) return false;
+  call.arg(grad_input).arg(grad).arg(indices).integer(grad_input.numel()).value(g);
+  call.launch_elements(service.op, grad_input.numel());
   return scope.done();
 }
 
@@ -142,8 +158,11 @@ bool fractional_max_pool(const Service& service, Device& device, const View& out
 }
 
 bool max_pool_backward(const Service& service, Device& device, const View& grad_input, const View& grad,
-                       const View& indices, int rank) {
+                       const View& indices, int rank, const PoolWindows* windows) {
   if (call_vendor(service, device, {output(grad_input), input(grad), input(indices)})) return true;
+  if (windows != nullptr && device.plugin.compiler.group_size != 1) {
+    return gather(service, device, grad_input, grad, indices, geometry_of(grad_input, grad, rank, windows));
+  }
   return scatter(service, device, grad_input, grad, indices, rank, 1);
 }
 

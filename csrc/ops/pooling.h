@@ -18,9 +18,9 @@ bool adaptive_max_pool(const Service& service, Device& device, const View& out, 
 // Samples: (batch, channels, rank).
 bool fractional_max_pool(const Service& service, Device& device, const View& out, const View& indices, const View& self,
                          const View& samples, const int64_t* kernel, int rank);
-// The gradient of all of these.
+// The gradient of all of these; faster on some devices where the windows of max_pool are given.
 bool max_pool_backward(const Service& service, Device& device, const View& grad_input, const View& grad,
-                       const View& indices, int rank);
+                       const View& indices, int rank, const PoolWindows* windows = nullptr);
 // out = self at the places that indices name, zero elsewhere. An index out of range is skipped.
 bool max_unpool(const Service& service, Device& device, const View& out, const View& self, const View& indices,
                 int rank);

@@ -82,9 +82,10 @@ bool run_largest(Device& device, const Pooling& pooling, const View& out, const 
   return hp::ops::max_pool(strided.on(device, rank), device, out, indices, x, pooling.windows, rank);
 }
 
-bool run_largest_backward(Device& device, int rank, const View& grad_x, const View& grad, const View& indices) {
+bool run_largest_backward(Device& device, int rank, const View& grad_x, const View& grad, const View& indices,
+                          const hp::ops::PoolWindows* windows = nullptr) {
   static RankedStep step("max_pool2d_backward", "max_pool3d_backward");
-  return hp::ops::max_pool_backward(step.on(device, rank), device, grad_x, grad, indices, rank);
+  return hp::ops::max_pool_backward(step.on(device, rank), device, grad_x, grad, indices, rank, windows);
 }
 
 bool forward(Call& call) {
@@ -129,7 +130,7 @@ bool backward(Call& call) {
     const Temporary indices(call.device, DType::kI64, grad.ndim, grad.sizes),
         values(call.device, grad.dtype, grad.ndim, grad.sizes);
     done = run_largest(call.device, pooling, values, indices, x) &&
-           run_largest_backward(call.device, rank, grad_x, grad, indices);
+           run_largest_backward(call.device, rank, grad_x, grad, indices, pooling.whole ? nullptr : &pooling.windows);
   } else if (pooling.whole) {
     done = hp::ops::adaptive_avg_pool_backward(whole.on(call.device, rank), call.device, grad_x, grad, rank);
   } else {

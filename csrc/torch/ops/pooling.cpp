@@ -126,29 +126,32 @@ bool fractional_max_pool3d(const Overload& overload, const Tensor& out, const Te
 // ---- Its gradients
 
 bool max_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor& indices,
-                  int rank) {
+                  int rank, const hp::ops::PoolWindows* windows = nullptr) {
   if (grad_input.numel() == 0) return true;
   if (grad.sizes() != indices.sizes() || indices.scalar_type() != at::kLong) return false;
   const ContiguousOutput target(grad_input);
   const Tensor given = grad.contiguous(), places = indices.contiguous();
   if (!hp::ops::max_pool_backward(overload, device_holding(grad), view(target.tensor()), view(given), view(places),
-                                  rank))
+                                  rank, windows))
     return false;
   target.finish();
   return true;
 }
 
-OptionalTensor max_backward3d(const Overload& overload, const Tensor& grad, const Tensor& self, const Tensor& indices) {
+OptionalTensor max_backward3d(const Overload& overload, const Tensor& grad, const Tensor& self, const Tensor& indices,
+                              const hp::ops::PoolWindows* windows = nullptr) {
   if (grad.dim() != self.dim() || grad.scalar_type() != self.scalar_type()) return std::nullopt;
   Tensor made = empty_like(self, self.sizes(), self.scalar_type());
   if (self.dim() == 5) made.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
-  if (!max_backward(overload, made, grad, indices, 3)) return std::nullopt;
+  if (!max_backward(overload, made, grad, indices, 3, windows)) return std::nullopt;
   return made;
 }
 
 bool max_pool2d_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor&,
-                         IntArrayRef, IntArrayRef, IntArrayRef, IntArrayRef, bool, const Tensor& indices) {
-  return max_backward(overload, grad_input, grad, indices, 2);
+                         IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool,
+                         const Tensor& indices) {
+  const auto windows = windows_of(kernel, stride, padding, dilation, 2);
+  return max_backward(overload, grad_input, grad, indices, 2, &windows);
 }
 bool max_pool2d_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor&,
                          const Tensor& indices) {
@@ -162,13 +165,17 @@ bool max_pool3d_backward(const Overload& overload, const Tensor& grad_input, con
                          const Tensor& indices) {
   return max_backward(overload, grad_input, grad, indices, 3);
 }
-OptionalTensor max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef,
-                                   IntArrayRef, IntArrayRef, IntArrayRef, bool, const Tensor& indices) {
-  return max_backward3d(overload, grad, self, indices);
+OptionalTensor max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef kernel,
+                                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool,
+                                   const Tensor& indices) {
+  const auto windows = windows_of(kernel, stride, padding, dilation, 3);
+  return max_backward3d(overload, grad, self, indices, &windows);
 }
-bool max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef, IntArrayRef,
-                         IntArrayRef, IntArrayRef, bool, const Tensor& indices, const Tensor& grad_input) {
-  return deliver(grad_input, max_backward3d(overload, grad, self, indices));
+bool max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef kernel,
+                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
+                         const Tensor& indices, const Tensor& grad_input) {
+  return deliver(grad_input,
+                 max_pool3d_backward(overload, grad, self, kernel, stride, padding, dilation, ceil_mode, indices));
 }
 OptionalTensor max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef,
                                    IntArrayRef, const Tensor& indices) {

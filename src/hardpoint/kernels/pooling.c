@@ -1,5 +1,7 @@
 /* Pooling over planes of up to three dimensions. T: the elements. WINDOW: 0 windows at a stride, 1 windows that share
  * the input out evenly (adaptive), 2 windows at random places (fractional). */
+#include "places.h"
+
 typedef struct {
   hp_i64 planes, in[3], out[3], kernel[3], stride[3], padding[3], dilation[3], include_pad, divisor;
 } pool_geometry;
@@ -12,11 +14,19 @@ typedef struct {
   hp_i64 begin, end, count;
 } pool_window;
 
+/* a / b, of numbers that are not negative. */
+HP_FN hp_i64 pool_quotient(hp_i64 a, hp_i64 b) {
+#if HP_LSIZE > 1
+  if ((((hp_u64)a | (hp_u64)b) >> 32) == 0) return (hp_u32)a / (hp_u32)b;
+#endif
+  return a / b;
+}
+
 HP_FN pool_window pool_at(hp_i64 o, int axis, pool_geometry g) {
   pool_window w;
 #if WINDOW == 1
-  w.begin = o * g.in[axis] / g.out[axis];
-  w.end = ((o + 1) * g.in[axis] + g.out[axis] - 1) / g.out[axis];
+  w.begin = pool_quotient(o * g.in[axis], g.out[axis]);
+  w.end = pool_quotient((o + 1) * g.in[axis] + g.out[axis] - 1, g.out[axis]);
   w.count = w.end - w.begin;
 #else
   const hp_i64 step = g.dilation[axis], limit = g.in[axis] + g.padding[axis];
@@ -24,7 +34,7 @@ HP_FN pool_window pool_at(hp_i64 o, int axis, pool_geometry g) {
   w.end = w.begin + (g.kernel[axis] - 1) * step + 1;
   w.end = w.end < limit ? w.end : limit;
   w.count = w.end - w.begin;
-  w.begin += w.begin < 0 ? (-w.begin + step - 1) / step * step : 0;
+  w.begin += w.begin < 0 ? pool_quotient(-w.begin + step - 1, step) * step : 0;
   w.end = w.end < g.in[axis] ? w.end : g.in[axis];
   w.count = g.include_pad ? w.count : w.end - w.begin;
 #endif
@@ -35,12 +45,12 @@ HP_FN pool_window pool_at(hp_i64 o, int axis, pool_geometry g) {
 HP_FN pool_window pool_touching(hp_i64 first, hp_i64 last, int axis, pool_geometry g) {
   pool_window w;
 #if WINDOW == 1
-  w.begin = first * g.out[axis] / g.in[axis];
-  w.end = (last * g.out[axis] + g.in[axis] - 1) / g.in[axis];
+  w.begin = pool_quotient(first * g.out[axis], g.in[axis]);
+  w.end = pool_quotient(last * g.out[axis] + g.in[axis] - 1, g.in[axis]);
 #else
-  const hp_i64 at = first + g.padding[axis] - g.kernel[axis];
-  w.begin = at < 0 ? 0 : at / g.stride[axis] + 1;
-  w.end = (last - 1 + g.padding[axis]) / g.stride[axis] + 1;
+  const hp_i64 at = first + g.padding[axis] - (g.kernel[axis] - 1) * g.dilation[axis] - 1;
+  w.begin = at < 0 ? 0 : pool_quotient(at, g.stride[axis]) + 1;
+  w.end = pool_quotient(last - 1 + g.padding[axis], g.stride[axis]) + 1;
 #endif
   w.end = w.end < g.out[axis] ? w.end : g.out[axis];
   w.count = w.end - w.begin;
@@ -74,9 +84,49 @@ HP_FN pool_window pool_fraction(hp_i64 o, T_c sample, int axis, pool_geometry g)
 
 HP_FN int pool_larger(T_c a, T_c best) { return a > best || a != a; }
 
+/* Windows at random places of a row of outputs; samples come as (width, height) in two dimensions, (depth, height,
+ * width) in three. */
+#define POOL_SAMPLED(wy, wz)                                        \
+  const pool_window wy = pool_fraction(oy, T_get(sample[1]), 1, g), \
+                    wz = pool_fraction(oz, rank == 3 ? T_get(sample[0]) : (T_c)0, 0, g)
+
 /* Samples: one for each dimension of a plane, for fractional windows only. */
 HP_KERNEL(max)(HP_GLOBAL T* out, HP_GLOBAL hp_i64* indices, HP_GLOBAL const T* self, HP_GLOBAL const T* samples,
                hp_i64 rows, hp_i64 per_group, hp_i64 rank, pool_geometry g) {
+#if HP_LSIZE > 1
+  (void)per_group;
+  HP_FOR_ELEMENTS(i, rows * g.out[2]) {
+    hp_i64 plane = i;
+    const hp_i64 ox = hp_next_place(&plane, g.out[2]), oy = hp_next_place(&plane, g.out[1]),
+                 oz = hp_next_place(&plane, g.out[0]);
+    HP_GLOBAL const T* const p = self + plane * g.in[0] * g.in[1] * g.in[2];
+#if WINDOW == 2
+    HP_GLOBAL const T* const sample = samples + plane * rank;
+    const pool_window wx = pool_fraction(ox, T_get(sample[rank == 3 ? 2 : 0]), 2, g);
+    POOL_SAMPLED(wy, wz);
+#else
+    const pool_window wx = pool_at(ox, 2, g), wy = pool_at(oy, 1, g), wz = pool_at(oz, 0, g);
+#endif
+    /* Places within a plane fit 32 bits. */
+    const hp_i32 width = (hp_i32)g.in[2], height = (hp_i32)g.in[1], left = (hp_i32)wx.begin, right = (hp_i32)wx.end;
+    const hp_i32 step = (hp_i32)g.dilation[2];
+    T_c best = T_LOWEST;
+    hp_i32 place = ((hp_i32)wz.begin * height + (hp_i32)wy.begin) * width + left;
+    for (hp_i32 z = (hp_i32)wz.begin; z < (hp_i32)wz.end; z += (hp_i32)g.dilation[0]) {
+      for (hp_i32 y = (hp_i32)wy.begin; y < (hp_i32)wy.end; y += (hp_i32)g.dilation[1]) {
+        const hp_i32 line = (z * height + y) * width;
+        for (hp_i32 x = left; x < right; x += step) {
+          const T_c v = T_get(p[line + x]);
+          const int taken = pool_larger(v, best);
+          best = taken ? v : best;
+          place = taken ? line + x : place;
+        }
+      }
+    }
+    out[i] = T_put(best);
+    indices[i] = place;
+  }
+#else
   const hp_i64 last = (hp_group + 1) * per_group < rows ? (hp_group + 1) * per_group : rows;
   for (hp_i64 row = hp_group * per_group; row < last; ++row) {
     const hp_i64 oy = row % g.out[1], oz = row / g.out[1] % g.out[0], plane = row / (g.out[1] * g.out[0]);
@@ -84,15 +134,13 @@ HP_KERNEL(max)(HP_GLOBAL T* out, HP_GLOBAL hp_i64* indices, HP_GLOBAL const T* s
     HP_GLOBAL T* const to = out + row * g.out[2];
     HP_GLOBAL hp_i64* const where = indices + row * g.out[2];
 #if WINDOW == 2
-    /* Samples come as (width, height) in two dimensions, (depth, height, width) in three. */
     HP_GLOBAL const T* const sample = samples + plane * rank;
-    const pool_window wy = pool_fraction(oy, T_get(sample[1]), 1, g);
-    const pool_window wz = pool_fraction(oz, rank == 3 ? T_get(sample[0]) : (T_c)0, 0, g);
+    POOL_SAMPLED(wy, wz);
 #else
     const pool_window wy = pool_at(oy, 1, g), wz = pool_at(oz, 0, g);
 #endif
     pool_window inside = {0, 0, 0};
-#if HP_LSIZE == 1 && WINDOW == 0
+#if WINDOW == 0
     inside = pool_inside(g);
     for (hp_i64 first = inside.begin; first < inside.end; first += TILE) {
       const int n = (int)(inside.end - first < TILE ? inside.end - first : TILE);
@@ -158,6 +206,7 @@ HP_KERNEL(max)(HP_GLOBAL T* out, HP_GLOBAL hp_i64* indices, HP_GLOBAL const T* s
       where[ox] = place;
     }
   }
+#endif
 }
 
 /* Each plane of `from` goes to the places in a plane of `to` that the indices name; the rest is zero. ADD: what meets
@@ -180,6 +229,30 @@ HP_KERNEL(scatter)(HP_GLOBAL T* to, HP_GLOBAL const T* from, HP_GLOBAL const hp_
       }
     }
     hp_barrier();
+  }
+}
+
+/* The gradient of largest ones in windows at a stride, where groups have many work-items: each element of the input
+ * looks for itself in the windows that may have it. */
+HP_KERNEL(gather)(HP_GLOBAL T* grad_input, HP_GLOBAL const T* grad, HP_GLOBAL const hp_i64* indices, hp_i64 elements,
+                  pool_geometry g) {
+  HP_FOR_ELEMENTS(i, elements) {
+    hp_i64 plane = i;
+    const hp_i64 x = hp_next_place(&plane, g.in[2]), y = hp_next_place(&plane, g.in[1]),
+                 z = hp_next_place(&plane, g.in[0]), place = (z * g.in[1] + y) * g.in[2] + x;
+    const pool_window tx = pool_touching(x, x + 1, 2, g), ty = pool_touching(y, y + 1, 1, g),
+                      tz = pool_touching(z, z + 1, 0, g);
+    const hp_i64 first = plane * g.out[0] * g.out[1] * g.out[2];
+    T_a total = 0;
+    for (hp_i64 oz = tz.begin; oz < tz.end; ++oz) {
+      for (hp_i64 oy = ty.begin; oy < ty.end; ++oy) {
+        const hp_i64 line = first + (oz * g.out[1] + oy) * g.out[2];
+        for (hp_i64 ox = tx.begin; ox < tx.end; ++ox) {
+          if (indices[line + ox] == place) total += (T_a)T_get(grad[line + ox]);
+        }
+      }
+    }
+    grad_input[i] = T_put((T_c)total);
   }
 }
 
