@@ -34,7 +34,7 @@ bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
 
 // As many tensors as the kernel has parameters for, from `begin` on.
 template <int kSlots>
-void launch_some(TemplateCall& call, Operator& op, const ListCall& list, size_t begin) {
+void launch_some(TemplateCall& call, Operator& op, const Device& device, const ListCall& list, size_t begin) {
   static_assert(kSlots <= kMostSlots);
   Table<kSlots> table;
   int64_t groups = 0, elements = 0;
@@ -53,7 +53,9 @@ void launch_some(TemplateCall& call, Operator& op, const ListCall& list, size_t 
     elements += table.size[k];
   }
   table.first[kSlots] = groups;
-  table.together = call.groups_for(elements) <= 1 || overlap(list.out, begin, std::min(count, begin + kSlots));
+  // Groups of many work-items are there at once: none of them needs a second tensor.
+  table.together = (device.plugin.compiler.group_size == 1 && call.groups_for(elements) <= 1) ||
+                   overlap(list.out, begin, std::min(count, begin + kSlots));
   call.value(table).launch(op, table.together ? 1 : groups);
 }
 
@@ -66,7 +68,7 @@ bool launch_all(const Service& service, Device& device, const ListCall& list) {
   for (size_t begin = 0; begin < list.out.size(); begin += kSlots) {
     TemplateCall call(kernels, device, {list.out[0].dtype}, {kSlots, static_cast<int>(list.op), list.one});
     if (!call.available()) return false;  // found out before anything is written: they are all of one kernel
-    launch_some<kSlots>(call, service.op, list, begin);
+    launch_some<kSlots>(call, service.op, device, list, begin);
   }
   return true;
 }

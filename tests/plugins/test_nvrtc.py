@@ -146,6 +146,8 @@ VECTORS = [
     ("softmax:rows", "T=f32 R=f32 LOG=1", "ld.global.v4.f32", "st.global.v4.f32"),
     ("softmax:rows", "T=bf16 R=bf16 LOG=0", "ld.global.v4.u32", "st.global.v4.u32"),
     ("softmax:rows_backward", "T=f32 R=f32 LOG=1", "ld.global.v4.f32", "st.global.v4.f32"),
+    ("foreach:map1", "T=f32 SLOTS=40 OP=0", "ld.global.v4.f32", "st.global.v4.f32"),
+    ("foreach:map3", "T=bf16 SLOTS=40 OP=41", "ld.global.v4.u32", "st.global.v4.u32"),
     (
         "normalisation:rows_backward",
         "T=f32 W=f32 RMS=0 HAS_WEIGHT=1 WANTED=1 PARTS=1",
@@ -175,6 +177,12 @@ def test_attention_compiles(dtype: int) -> None:
     for size in (64, 128) if dtype else ():
         given = (f"DTYPE={dtype}", f"DIM={size}", "FORWARD", "BACKWARD")
         assert complaint(texts["attention_common.inc"] + texts["flash.inc"], *given) == ""
+
+
+@needs_nvrtc
+def test_gradients_of_pooling_compile() -> None:
+    """A kernel that only devices with groups ask for."""
+    assert "st.global" in assembly("pooling:gather", "T=bf16 WINDOW=0")
 
 
 @needs_nvrtc

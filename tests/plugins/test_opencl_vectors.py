@@ -161,3 +161,65 @@ def test_normalisation_of_rows(run_python: RunPython) -> None:
                 same(a, b.to(dtype), (dtype, shape, offset, k), rtol=loose, atol=loose * size)
         """,
     )
+
+
+def test_lists(run_python: RunPython) -> None:
+    run(
+        run_python,
+        """
+        for dtype, offset in itertools.product((torch.float32, torch.float64, torch.bfloat16), (0, 1)):
+            sizes = (1, 5, 1024, 1025, 2048, 5000, 3, 1030, 4096)
+            a, b, c = ([torch.rand(n, dtype=dtype) + 0.5 for n in sizes] for _ in range(3))
+            x, y, z = ([placed(v, offset) for v in list] for list in (a, b, c))
+            one = torch.tensor(1.5, dtype=dtype)
+            for name, found, expected in [
+                ("add", torch._foreach_add(x, 2), torch._foreach_add(a, 2)),
+                ("mul", torch._foreach_mul(x, y), torch._foreach_mul(a, b)),
+                ("by one", torch._foreach_mul(x, one.to("ocl")), torch._foreach_mul(a, one)),
+                ("addcdiv", torch._foreach_addcdiv(x, y, z, 0.5), torch._foreach_addcdiv(a, b, c, 0.5)),
+            ]:
+                for got, wanted in zip(found, expected):
+                    same(got, wanted, (name, dtype, offset, wanted.numel()))
+            torch._foreach_add_(x, 1)
+            for got, wanted in zip(x, a):
+                same(got, wanted + 1, ("in place", dtype, offset, wanted.numel()))
+        """,
+    )
+
+
+def test_pooling(run_python: RunPython) -> None:
+    """Windows that overlap, lie apart, are dilated or hang over the edge; gradients are gathered."""
+    run(
+        run_python,
+        """
+        def results(x, function):
+            x = x.detach().requires_grad_()
+            y, places = function(x)
+            y.backward(torch.arange(y.numel(), dtype=y.dtype, device=y.device).view(y.shape) % 7)
+            return y.detach(), places, x.grad
+
+        planes, volumes = (2, 3, 19, 23), (2, 2, 7, 9, 11)
+        cases = [
+            (planes, lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)),
+            (planes, lambda x: F.max_pool2d(x, 2, return_indices=True)),
+            (planes, lambda x: F.max_pool2d(x, (2, 3), 4, return_indices=True)),
+            (planes, lambda x: F.max_pool2d(x, 3, 1, 1, 2, return_indices=True)),
+            (planes, lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True)),
+            (planes, lambda x: F.adaptive_max_pool2d(x, (5, 4), return_indices=True)),
+            (volumes, lambda x: F.max_pool3d(x, 3, 2, 1, return_indices=True)),
+            (volumes, lambda x: F.max_pool3d(x, 2, 1, 1, 2, return_indices=True)),
+        ]
+        for dtype, (k, (shape, function)) in itertools.product((torch.float32, torch.bfloat16), enumerate(cases)):
+            x = torch.randn(shape).to(dtype)
+            if k == 0:
+                x[0, 0, 3:9] = float("nan")
+                x[0, 1] = float("-inf")
+            for found, expected in zip(results(x.to("ocl"), function), results(x, function)):
+                same(found, expected, (dtype, k), equal_nan=True)
+        samples = torch.rand(2, 3, 2)
+        x = torch.randn(planes)
+        found = F.fractional_max_pool2d(x.to("ocl"), 3, (8, 9), None, True, samples.to("ocl"))
+        for got, wanted in zip(found, F.fractional_max_pool2d(x, 3, (8, 9), None, True, samples)):
+            same(got, wanted, "fractional")
+        """,
+    )

@@ -5,6 +5,7 @@
  *
  * map1, map2 and map3 take that many operands. */
 #include "slots.h"
+#include "vectors.h"
 
 typedef struct {
   hp_i64 first[SLOTS + 1]; /* group that each tensor begins with */
@@ -72,6 +73,26 @@ typedef struct {
   const T_c s = (T_c)table.number[slot];                                                                          \
   (void)s;
 
+#if HP_LSIZE > 1
+/* A whole group's elements, in vectors of which all are read before any is written; memory that is not aligned goes the
+ * other way. What is written takes the place of the first operand's `as`. */
+enum { PACK = 16 / sizeof(T), PACKS = HP_ELEMENTS / HP_LSIZE / PACK };
+HP_PACK_TYPE(foreach_pack, T, PACK);
+#define FOREACH_AT(pointer, k) ((HP_GLOBAL foreach_pack*)(pointer))[begin / PACK + hp_lid + (k) * HP_LSIZE]
+#define FOREACH_READ(packs, from) \
+  foreach_pack packs[PACKS];      \
+  HP_UNROLL                       \
+  for (int k = 0; k < PACKS; ++k) packs[k] = FOREACH_AT(from, k)
+#define FOREACH_WRITE(VALUE)                                   \
+  HP_UNROLL                                                    \
+  for (int k = 0; k < PACKS; ++k) {                            \
+    HP_UNROLL                                                  \
+    for (int u = 0; u < PACK; ++u) as[k].at[u] = T_put(VALUE); \
+    FOREACH_AT(q, k) = as[k];                                  \
+  }
+#define FOREACH_FITS(pointer) HP_ALIGNED(pointer, sizeof(foreach_pack))
+#endif
+
 HP_KERNEL(map1)(HP_GLOBAL T* q_[SLOTS], HP_GLOBAL const T* a_[SLOTS], foreach_table table) {
   FOREACH_SLOTS {
     FOREACH_RANGE
@@ -79,6 +100,15 @@ HP_KERNEL(map1)(HP_GLOBAL T* q_[SLOTS], HP_GLOBAL const T* a_[SLOTS], foreach_ta
     HP_GLOBAL const T* a = 0;
 #define TAKE(k) SLOT_CASE(k, q = q_##k, a = a_##k)
     SLOT_SWITCH(slot, TAKE)
+#if HP_LSIZE > 1
+    if (end - begin == HP_ELEMENTS && FOREACH_FITS(q) && FOREACH_FITS(a)) {
+      FOREACH_READ(as, a);
+#define X T_get(as[k].at[u])
+      FOREACH_WRITE(FOREACH_VALUE(X, X, X, s))
+#undef X
+      continue;
+    }
+#endif
     HP_VECTORISE
     for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
       const T_c x = T_get(a[i]);
@@ -99,6 +129,18 @@ HP_KERNEL(map2)(HP_GLOBAL T* q_[SLOTS], HP_GLOBAL const T* a_[SLOTS], HP_GLOBAL 
     if (begin >= end) continue; /* nothing: there may be no pointer either */
     const T_c y = T_get(*b);
 #endif
+#if HP_LSIZE > 1
+    if (end - begin == HP_ELEMENTS && FOREACH_FITS(q) && FOREACH_FITS(a) && (ONE || FOREACH_FITS(b))) {
+      FOREACH_READ(as, a);
+#if ONE
+      FOREACH_WRITE(FOREACH_VALUE(T_get(as[k].at[u]), y, y, s))
+#else
+      FOREACH_READ(bs, b);
+      FOREACH_WRITE(FOREACH_VALUE(T_get(as[k].at[u]), T_get(bs[k].at[u]), T_get(bs[k].at[u]), s))
+#endif
+      continue;
+    }
+#endif
     HP_VECTORISE
     for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
       const T_c x = T_get(a[i]);
@@ -118,6 +160,15 @@ HP_KERNEL(map3)(HP_GLOBAL T* q_[SLOTS], HP_GLOBAL const T* a_[SLOTS], HP_GLOBAL 
     HP_GLOBAL const T *a = 0, *b = 0, *c = 0;
 #define TAKE(k) SLOT_CASE(k, q = q_##k, a = a_##k, b = b_##k, c = c_##k)
     SLOT_SWITCH(slot, TAKE)
+#if HP_LSIZE > 1
+    if (end - begin == HP_ELEMENTS && FOREACH_FITS(q) && FOREACH_FITS(a) && FOREACH_FITS(b) && FOREACH_FITS(c)) {
+      FOREACH_READ(as, a);
+      FOREACH_READ(bs, b);
+      FOREACH_READ(cs, c);
+      FOREACH_WRITE(FOREACH_VALUE(T_get(as[k].at[u]), T_get(bs[k].at[u]), T_get(cs[k].at[u]), s))
+      continue;
+    }
+#endif
     HP_VECTORISE
     for (hp_i64 i = begin + hp_lid; i < end; i += HP_LSIZE) {
       const T_c x = T_get(a[i]), y = T_get(b[i]), z = T_get(c[i]);

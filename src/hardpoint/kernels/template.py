@@ -20,7 +20,7 @@ HEAD = re.compile(r"^HP_KERNEL\((\w+)\)\(([^)]*)\)\s*\{\n", re.M)
 SLOTTED = re.compile(r"(HP_GLOBAL [\w ]+\* \w+_)\[SLOTS\]")
 
 #: Elements for each work-item of a group, in families whose work-items have several vectors under way at once.
-EACH = {"copy": 8}
+EACH = {"copy": 8, "foreach": 16}
 
 LIMITS = {
     "f32": ("(-HP_INFINITY)", "HP_INFINITY"),
