@@ -140,6 +140,12 @@ def test_fused_kernels_compile(name: str) -> None:
 
 #: Kernels with the vectors that they read and write.
 VECTORS = [
+    (
+        "gelu",
+        "compute=f32 outputs=1 variant=0 dimensions=1 operands=f32:contiguous,f32:contiguous",
+        "ld.global.v4.f32",
+        "st.global.v4.f32",
+    ),
     ("copy:strided", "R=bf16 T=f32 DIMS=1 INNER=2", "ld.global.v4.f32", "st.global.v4.u16"),
     ("copy:strided", "R=f32 T=bf16 DIMS=1 INNER=2", "ld.global.v4.u16", "st.global.v4"),
     ("copy:strided", "R=i16 T=i16 DIMS=4 INNER=2", "ld.global.v4.u32", "st.global.v4.u32"),

@@ -223,3 +223,21 @@ def test_pooling(run_python: RunPython) -> None:
             same(got, wanted, "fractional")
         """,
     )
+
+
+def test_pointwise(run_python: RunPython) -> None:
+    """Functions, of which a work-item reads several vectors before it computes, and plain arithmetic."""
+    run(
+        run_python,
+        """
+        shapes = [(5,), (512,), (1024,), (3000,), (40, 64), (33, 31)]
+        for dtype, shape, offset in itertools.product(FLOATS, shapes, (0, 1)):
+            x, row = torch.randn(shape, dtype=dtype), torch.rand(shape[-1], dtype=dtype)
+            for function in (F.gelu, lambda v: v * 3, torch.exp):
+                found = placed(x, offset)
+                same(function(found), function(x), (dtype, shape, offset))
+            same(placed(x, offset).atan2(placed(row, offset)), x.atan2(row), (dtype, shape, offset))
+            found.exp_()
+            same(found, x.exp(), (dtype, shape, offset, "in place"))
+        """,
+    )

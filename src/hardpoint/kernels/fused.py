@@ -92,12 +92,18 @@ def source(description: str, dialect: str, group_size: int, preamble: str) -> tu
     pointers = list(range(len(operands)))
     code = pointwise.loop(spec, pointers, values, _results(region, operands, pointwise.place), group_size)
     pack = pointwise.pack_of(spec) if group_size > 1 else 0
+    turns = pointwise.turns_of(spec, any(_calls(step) for step in region.steps))
     if pack:
         place = pointwise.packed_place
         element = f"{_values(region, operands, place)}{_results(region, operands, place)}"
-        code = pointwise.packs(spec, pointers, pack, element, code, group_size)
-    per_group = pointwise.per_group(group_size, pack)
+        code = pointwise.packs(spec, pointers, pack, turns, element, code, group_size)
+    per_group = pointwise.per_group(group_size, pack, turns)
     return head + pointwise.kernel(dialect, "hp_fused", parameters, code, per_group, group_size), "hp_fused", per_group
+
+
+def _calls(step: Step) -> bool:
+    """Whether a step calls a function."""
+    return "M(" in (expression(step.op, step.variant, step.compute) or "")
 
 
 def _values(region: Region, operands: tuple[Operand, ...], place: Place) -> str | None:

@@ -171,7 +171,8 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
         elements += f"      const T result = {value};\n"
     code = loop(spec, pointers, elements, f"      {write};\n", group_size)
     pack = pack_of(spec) if group_size > 1 else 0
-    elements_each = per_group(group_size, pack)
+    turns = turns_of(spec, "M(" in value)
+    elements_each = per_group(group_size, pack, turns)
     if pack:
         inputs = "".join(f"      const T {name} = given_{name};\n" for name, _ in given)
         inputs += "".join(
@@ -180,7 +181,7 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
             if operand.inner != "number"
         )
         inputs += f"      const T result = {value};\n" if spec.compute in PARTS else ""
-        code = packs(spec, pointers, pack, f"{inputs}      v0.at[u] = {body};\n", code, group_size)
+        code = packs(spec, pointers, pack, turns, f"{inputs}      v0.at[u] = {body};\n", code, group_size)
     function = {"f16": "f32", "bf16": "f32", "bool": "u8"}.get(spec.compute, spec.compute)
     head = (
         f"{preamble}\n"
@@ -193,9 +194,9 @@ def source(op: Op, spec: Specialisation, dialect: str, group_size: int, preamble
     return head + kernel(dialect, name, parameters, constants + code, elements_each, group_size), name, elements_each
 
 
-def per_group(group_size: int, pack: int = 0) -> int:
-    """The elements that one group handles; ``pack`` of them at once by each work-item."""
-    return ELEMENTS_CPU if group_size == 1 else max(pack, ELEMENTS_GPU) * group_size
+def per_group(group_size: int, pack: int = 0, turns: int = 1) -> int:
+    """The elements that one group handles; ``pack`` of them at once by each work-item, in that many ``turns``."""
+    return ELEMENTS_CPU if group_size == 1 else max(pack * turns, ELEMENTS_GPU) * group_size
 
 
 def loop(spec: Specialisation, pointers: list[int], elements: str, body: str, group_size: int) -> str:
@@ -306,7 +307,14 @@ def packed_place(operand: Operand, k: int) -> str:
     return f"v{k}.at[u]" if operand.inner == "contiguous" else f"*(HP_GLOBAL {STORAGE[operand.dtype]}*)q{k}"
 
 
-def packs(spec: Specialisation, pointers: list[int], pack: int, element: str, otherwise: str, group_size: int) -> str:
+def turns_of(spec: Specialisation, functions: bool) -> int:
+    """Packs that a work-item reads before it computes: more where ``functions`` would leave memory waiting."""
+    return 2 if functions and len(spec.operands) <= 4 else 1
+
+
+def packs(
+    spec: Specialisation, pointers: list[int], pack: int, turns: int, element: str, otherwise: str, group_size: int
+) -> str:
     """Work-items read, compute and write vectors; the last group, and memory that is not aligned, go the other way.
 
     ``element`` computes element ``u`` of each.
@@ -336,18 +344,30 @@ def packs(spec: Specialisation, pointers: list[int], pack: int, element: str, ot
         )
     else:
         first += "".join(f"      q{k} += {distance};\n" for k, distance in along.items())
-    reads = "".join(
-        f"      const pack_{k} v{k} = *(HP_GLOBAL const pack_{k}*)q{k};\n" for k in packed if k >= spec.outputs
-    )
+    inputs = [k for k in packed if k >= spec.outputs]
+    kept = "".join(f"      HP_GLOBAL char* at_{k}[{turns}];\n" for k in pointers)
+    kept += "".join(f"      pack_{k} read_{k}[{turns}];\n" for k in inputs)
+    reads = "".join(f"      at_{k}[turn] = q{k};\n" for k in pointers)
+    reads += "".join(f"      read_{k}[turn] = *(HP_GLOBAL const pack_{k}*)q{k};\n" for k in inputs)
+    given = "".join(f"      HP_GLOBAL char* const q{k} = at_{k}[turn];\n" for k in pointers)
+    given += "".join(f"      const pack_{k} v{k} = read_{k}[turn];\n" for k in inputs)
     results = "".join(f"      pack_{k} v{k};\n" for k in range(spec.outputs))
     writes = "".join(f"      *(HP_GLOBAL pack_{k}*)q{k} = v{k};\n" for k in range(spec.outputs))
+    each_turn = f"      HP_UNROLL\n      for (int turn = 0; turn < {turns}; ++turn) {{\n"
     return (
         f"{types}"
-        f"  if (end - begin == {per_group(group_size, pack)} && {' && '.join(fits)}) {{\n"
-        f"    for (hp_i64 i = begin + hp_lid * {pack}; i < end; i += {pack * group_size}) {{\n"
-        f"{first}{reads}{results}"
+        f"  if (end - begin == {per_group(group_size, pack, turns)} && {' && '.join(fits)}) {{\n"
+        f"    for (hp_i64 from = begin + hp_lid * {pack}; from < end; from += {pack * group_size * turns}) {{\n"
+        f"{kept}"
+        f"{each_turn}"
+        f"      const hp_i64 i = from + turn * {pack * group_size};\n"
+        f"{first}{reads}"
+        "      }\n"
+        f"{each_turn}"
+        f"{given}{results}"
         f"      for (int u = 0; u < {pack}; ++u) {{\n{element}      }}\n"
         f"{writes}"
+        "      }\n"
         "    }\n"
         "    return;\n"
         "  }\n"
