@@ -1,4 +1,4 @@
-// What the two ways of attention share, and the one in a single kernel (flash.inc).
+// What the two ways of attention share, and the one in a single kernel (flash.cpp).
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -35,7 +35,7 @@ struct Dropping {
 };
 
 // One kernel for the forward pass and three for the backward pass, without scores in memory: 16-bit floats, no mask,
-// heads of up to 128 elements, a multiple of 8.
+// heads of up to 128 elements, a multiple of 8, a positive scale.
 struct Flash {
   const DLTensor *query, *key, *value;
   int64_t causal;

@@ -38,6 +38,8 @@ enum : int {
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
 };
 
+enum : int { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
+
 // X(name here, exported name, parameters)
 #define NV_DRIVER_FUNCTIONS(X)                                                                        \
   X(init, cuInit, (unsigned))                                                                         \
@@ -74,6 +76,7 @@ enum : int {
   X(module_load, cuModuleLoadData, (CUmodule*, const void*))                                          \
   X(module_unload, cuModuleUnload, (CUmodule))                                                        \
   X(module_find, cuModuleGetFunction, (CUfunction*, CUmodule, const char*))                           \
+  X(function_set, cuFuncSetAttribute, (CUfunction, int, int))                                         \
   X(launch, cuLaunchKernel,                                                                           \
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**))
 

@@ -1,4 +1,4 @@
-// Launches the kernels of flash.inc.
+// Launches the kernels of flash.inc and flash_backward.inc.
 #include <initializer_list>
 #include <mutex>
 #include <string>
@@ -13,54 +13,79 @@
 namespace nv {
 namespace {
 
-const char kSource[] =
+const char kForward[] =
 #include "attention_common.inc"
+#include "attention_tiles.inc"
 #include "flash.inc"
     ;
-constexpr int64_t kRows = 64;  // ROWS there
+const char kBackward[] =
+#include "attention_common.inc"
+#include "attention_tiles.inc"
+#include "flash_backward.inc"
+    ;
 constexpr unsigned kThreads = 128;
 
+// Of a kernel: what a block takes of rows and of shared memory, as the sources have it.
+struct Kernel {
+  CUfunction function = nullptr;
+  int64_t rows = 0;
+  unsigned shared = 0;
+};
 struct Kernels {
-  CUfunction forward = nullptr, sums = nullptr, queries = nullptr, keys = nullptr;
+  Kernel forward, sums, queries, keys;
+
+  explicit Kernels(bool wide) {
+    const unsigned row = wide ? 256 : 128;
+    forward.rows = 128;
+    queries.rows = keys.rows = 64;
+    sums.rows = 4;
+    forward.shared = (128 + 4 * 64) * row;
+    queries.shared = keys.shared = (2 * 64 + 2 * (wide ? 16 : 64)) * row + 2048;
+  }
 };
 
-bool load(int device, const std::string& options, std::initializer_list<std::pair<const char*, CUfunction*>> wanted) {
+bool load(int device, const char* source, const std::string& options,
+          std::initializer_list<std::pair<const char*, Kernel*>> wanted) {
   std::string binary;
   CUmodule module = nullptr;
-  if (compile_source(capability(device), kSource, options.c_str(), &binary) != HP_OK ||
+  if (compile_source(capability(device), source, options.c_str(), &binary) != HP_OK ||
       driver.module_load(&module, binary.data()) != CUDA_SUCCESS) {
     return false;
   }
-  for (const auto& [name, function] : wanted) {
-    if (driver.module_find(function, module, name) != CUDA_SUCCESS) return false;
+  for (const auto& [name, kernel] : wanted) {
+    if (driver.module_find(&kernel->function, module, name) != CUDA_SUCCESS ||
+        driver.function_set(kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                            static_cast<int>(kernel->shared)) != CUDA_SUCCESS) {
+      return false;
+    }
   }
   return true;
 }
 
 // Compiled when they are first asked for; null where that fails, which is told once.
-const Kernels* kernels_of(int device, bool half, bool wide, bool backward) {
-  struct Made {
-    std::atomic<bool> ready{false};
-    bool works = false;
-    Kernels kernels;
-  };
-  static Made all[kMaxDevices][2][2][2];
+const Kernels* kernels_of(int device, bool half, bool wide, bool drops, bool backward) {
+  static std::atomic<const Kernels*> all[kMaxDevices][2][2][2][2];
+  static const Kernels none(false);
   static std::mutex mutex;
-  Made& made = all[device][half][wide][backward];
-  if (!made.ready.load(std::memory_order_acquire)) {
+  std::atomic<const Kernels*>& made = all[device][half][wide][drops][backward];
+  const Kernels* found = made.load(std::memory_order_acquire);
+  if (!found) {
     std::lock_guard<std::mutex> lock(mutex);
-    if (!made.ready.load(std::memory_order_relaxed)) {
+    found = made.load(std::memory_order_relaxed);
+    if (!found) {
       const std::string options = std::string("-DDTYPE=") + (half ? "1" : "2") + " -DDIM=" + (wide ? "128" : "64") +
-                                  (backward ? " -DBACKWARD" : " -DFORWARD");
-      Kernels& k = made.kernels;
-      made.works = backward ? load(device, options,
-                                   {{"flash_sums", &k.sums}, {"flash_queries", &k.queries}, {"flash_keys", &k.keys}})
-                            : load(device, options, {{"flash", &k.forward}});
-      if (!made.works) host->log(HP_LOG_WARNING, "nv: flash attention does not compile, and is not used");
-      made.ready.store(true, std::memory_order_release);
+                                  (drops ? " -DDROPS=1" : " -DDROPS=0");
+      auto* k = new Kernels(wide);
+      const bool works =
+          backward ? load(device, kBackward, options,
+                          {{"flash_sums", &k->sums}, {"flash_queries", &k->queries}, {"flash_keys", &k->keys}})
+                   : load(device, kForward, options, {{"flash", &k->forward}});
+      if (!works) host->log(HP_LOG_WARNING, "nv: flash attention cannot be compiled or loaded, and is not used");
+      found = works ? k : &none;
+      made.store(found, std::memory_order_release);
     }
   }
-  return made.works ? &made.kernels : nullptr;
+  return found == &none ? nullptr : found;
 }
 
 bool aligned(const DLTensor* tensor) { return reinterpret_cast<uintptr_t>(tensor->data) % 16 == 0; }
@@ -71,23 +96,24 @@ struct Sizes {
       : device(given.query->device.device_id),
         heads(given.query->shape[0] * given.query->shape[1]),
         share(given.query->shape[1] / given.key->shape[1]),
-        queries(given.query->shape[2]),
-        keys(given.key->shape[2]),
+        queries(static_cast<int>(given.query->shape[2])),
+        keys(static_cast<int>(given.key->shape[2])),
         dim(static_cast<int>(given.query->shape[3])),
         causal(given.causal != 0),
         half(type_of(given.query->dtype) == CUDA_R_16F),
         scale(static_cast<float>(given.scale)) {}
-  int64_t groups(int64_t batch, int64_t rows) const { return batch * ((rows + kRows - 1) / kRows); }
-  int launch(CUfunction function, int64_t groups, void** arguments) const {
+  // Blocks for all rows of a batch of heads.
+  int launch(const Kernel& kernel, int64_t batch, int64_t rows, void** arguments) const {
     const auto stream = reinterpret_cast<CUstream>(host->current_stream(device));
+    const auto groups = static_cast<unsigned>(batch * ((rows + kernel.rows - 1) / kernel.rows));
     const CUresult result =
-        driver.launch(function, static_cast<unsigned>(groups), 1, 1, kThreads, 1, 1, 0, stream, arguments, nullptr);
+        driver.launch(kernel.function, groups, 1, 1, kThreads, 1, 1, kernel.shared, stream, arguments, nullptr);
     return result == CUDA_SUCCESS ? 0 : raise_error("flash attention", "launching a kernel", result);
   }
 
   int device;
-  int64_t heads, share, queries, keys;
-  int dim, causal;
+  int64_t heads, share;
+  int queries, keys, dim, causal;
   bool half;
   float scale;
 };
@@ -101,8 +127,9 @@ bool Flash::takes(const DLTensor* mask, std::initializer_list<const DLTensor*> o
   const int type = type_of(query->dtype);
   const int64_t dim = query->shape[3];
   if ((type != CUDA_R_16F && type != CUDA_R_16BF) || dim != value->shape[3] || dim % 8 != 0 || dim > 128) return false;
-  const Sizes sizes(*this);
-  if (capability(sizes.device) < 80 || sizes.heads * (sizes.queries + sizes.keys) >= INT32_MAX) return false;
+  // The kernels look for the largest score before they scale it.
+  if (!(scale > 1e-30) || capability(query->device.device_id) < 80) return false;
+  if (query->shape[0] * query->shape[1] * (query->shape[2] + key->shape[2]) >= INT32_MAX) return false;
   for (const DLTensor* tensor : others) {
     if (!aligned(tensor)) return false;
   }
@@ -112,35 +139,36 @@ bool Flash::takes(const DLTensor* mask, std::initializer_list<const DLTensor*> o
 int Flash::forward(const DLTensor* out, const DLTensor* lse, const Dropping& dropping) const {
   Sizes s(*this);
   if (enter(s.device) != HP_OK) return decline("the device cannot be entered");
-  const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, false);
-  if (!kernels) return decline("flash attention does not compile");
+  const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, dropping.below != 0, false);
+  if (!kernels) return decline("flash attention cannot be compiled");
   void *to = out->data, *sums = lse->data, *q = query->data, *k = key->data, *v = value->data;
   Dropping drops = dropping;
-  void* arguments[] = {&to, &sums, &q, &k, &v, &s.share, &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
-  return s.launch(kernels->forward, s.groups(s.heads, s.queries), arguments);
+  void* arguments[] = {&to,        &sums,   &q,     &k,        &v,       &s.heads, &s.share,
+                       &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
+  return s.launch(kernels->forward, s.heads, s.queries, arguments);
 }
 
 int Flash::backward(const DLTensor* grad_query, const DLTensor* grad_key, const DLTensor* grad_value,
                     const DLTensor* grad, const DLTensor* out, const DLTensor* lse, const Dropping& dropping) const {
   Sizes s(*this);
   if (enter(s.device) != HP_OK) return decline("the device cannot be entered");
-  const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, true);
-  if (!kernels) return decline("flash attention does not compile");
+  const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, dropping.below != 0, true);
+  if (!kernels) return decline("flash attention cannot be compiled");
   int64_t rows = s.heads * s.queries;
   const Scratch scratch(s.device, rows * 8);
   if (!scratch.data) return decline("no memory for the sums");
   void *sums = scratch.data, *level = lse->data, *g = grad->data, *o = out->data;
   void* first[] = {&sums, &level, &g, &o, &rows, &s.dim};
-  if (int error = s.launch(kernels->sums, (rows + 3) / 4, first)) return error;
+  if (int error = s.launch(kernels->sums, 1, rows, first)) return error;
   void *of_query = grad_query->data, *of_key = grad_key->data, *of_value = grad_value->data;
   void *q = query->data, *k = key->data, *v = value->data;
   Dropping drops = dropping;
   void* second[] = {&of_query,  &g,      &q,     &k,        &v,       &sums, &s.share,
                     &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
-  if (int error = s.launch(kernels->queries, s.groups(s.heads, s.queries), second)) return error;
+  if (int error = s.launch(kernels->queries, s.heads, s.queries, second)) return error;
   void* third[] = {&of_key,  &of_value,  &g,      &q,     &k,        &v,       &sums,
                    &s.share, &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
-  return s.launch(kernels->keys, s.groups(s.heads / s.share, s.keys), third);
+  return s.launch(kernels->keys, s.heads / s.share, s.keys, third);
 }
 
 }  // namespace nv

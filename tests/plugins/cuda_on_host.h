@@ -1,6 +1,7 @@
 // Stands for a CUDA device, so that kernels of plugins/cuda run in a test on the CPU: a block's threads are fibers that
 // are changed at barriers and at instructions of a warp, in an order that the test chooses. Instructions are as the PTX
-// manual describes them; an asynchronous copy takes place when it is waited for, not before.
+// manual describes them; an asynchronous copy takes place when it is waited for, and what it overwrites is lost (NaN)
+// from its start on. Dynamic shared memory is NaN when a block begins, and ends where no memory is.
 #pragma once
 
 // Few headers: every kernel is compiled with them.
@@ -8,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #ifndef DTYPE
@@ -26,6 +28,7 @@ struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 static Index threadIdx, blockIdx;
+static char* host_shared;  // dynamic shared memory
 
 namespace fibers {
 
@@ -35,7 +38,7 @@ struct Barrier {
 struct Copy {
   void* to;
   const void* from;
-  int bytes;
+  int size, bytes;
 };
 struct Fiber {
   ucontext_t context;
@@ -56,6 +59,7 @@ static Fiber all[kMost];
 static Warp warps[kMost / 32];
 static Barrier block;
 static unsigned threads;
+static unsigned shared_bytes;
 static unsigned running;
 static void (*body)(const void*);
 static const void* body_data;
@@ -89,10 +93,25 @@ static void start(Fiber& fiber) {
   fiber.num_copies = 0;
 }
 
+constexpr size_t kShared = 232448, kPage = 4096;
+static void provide_shared(unsigned bytes) {
+  static char* memory = nullptr;
+  const size_t most = (kShared + kPage - 1) / kPage * kPage;
+  if (bytes > kShared || bytes % 16 != 0) abort();
+  if (!memory) {
+    void* made = mmap(nullptr, most + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED || mprotect(static_cast<char*>(made) + most, kPage, PROT_NONE) != 0) abort();
+    memory = static_cast<char*>(made);
+  }
+  host_shared = memory + most - bytes;
+  shared_bytes = bytes;
+}
+
 // Runs all blocks; `seed` decides in which order threads take their turns.
 template <class Kernel>
-static void launch(Index blocks, unsigned count, uint32_t seed, const Kernel& kernel) {
+static void launch(Index blocks, unsigned count, uint32_t seed, const Kernel& kernel, unsigned shared = 0) {
   if (count > kMost) abort();
+  provide_shared(shared);
   threads = count;
   body = [](const void* data) { (*static_cast<const Kernel*>(data))(); };
   body_data = &kernel;
@@ -102,6 +121,7 @@ static void launch(Index blocks, unsigned count, uint32_t seed, const Kernel& ke
   for (unsigned i = 0; i < count; ++i) order[i] = i;
   for (uint64_t b = 0; b < uint64_t{blocks.x} * blocks.y * blocks.z; ++b) {
     blockIdx = {unsigned(b % blocks.x), unsigned(b / blocks.x % blocks.y), unsigned(b / blocks.x / blocks.y)};
+    memset(host_shared, 0xff, shared_bytes);
     for (unsigned i = 0; i < count; ++i) start(all[i]);
     for (bool left = true; left;) {
       left = false;
@@ -121,8 +141,8 @@ static void launch(Index blocks, unsigned count, uint32_t seed, const Kernel& ke
   }
 }
 template <class Kernel>
-static void launch(int64_t blocks, unsigned count, uint32_t seed, const Kernel& kernel) {
-  launch(Index{unsigned(blocks), 1, 1}, count, seed, kernel);
+static void launch(int64_t blocks, unsigned count, uint32_t seed, const Kernel& kernel, unsigned shared = 0) {
+  launch(Index{unsigned(blocks), 1, 1}, count, seed, kernel, shared);
 }
 
 }  // namespace fibers
@@ -189,11 +209,16 @@ static unsigned host_pack(float low, float high) { return host_put(low) | unsign
 static float host_half(unsigned pair, int high) { return host_get(static_cast<unsigned short>(pair >> 16 * high)); }
 
 // ---- Instructions of a warp
+// Addresses in dynamic shared memory, whose base is 0 here.
+static char* host_address(unsigned address, unsigned bytes) {
+  if (address % bytes != 0 || address + bytes > fibers::shared_bytes) abort();
+  return host_shared + address;
+}
 // ldmatrix.x4: lane i gives the address of row i % 8 of matrix i / 8.
-static void host_ldmatrix(unsigned* out, const void* row, bool transposed) {
+static void host_ldmatrix(unsigned* out, unsigned address, bool transposed) {
   fibers::Warp& warp = fibers::warp();
   const int lane = int(fibers::lane());
-  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) abort();
+  const char* const row = host_address(address, 16);
   memcpy(&warp.box[lane][0], &row, sizeof row);
   __syncwarp();
   for (int m = 0; m < 4; ++m) {
@@ -228,17 +253,20 @@ static void host_mma(float* c, const unsigned* a, unsigned b0, unsigned b1) {
   }
   __syncwarp();
 }
-// cp.async of 16 bytes, of which `bytes` are read and the others are zero.
-static void host_copy_async(void* to, const void* from, int bytes) {
+// cp.async of `size` bytes, of which `bytes` are read and the others are zero.
+static void host_copy_async(unsigned address, const void* from, int size, int bytes) {
   fibers::Fiber& fiber = fibers::all[fibers::running];
-  if (fiber.num_copies == 64) abort();
-  fiber.copies[fiber.num_copies++] = {to, from, bytes};
+  char* const to = host_address(address, unsigned(size));
+  if (fiber.num_copies == 64 || reinterpret_cast<uintptr_t>(from) % size != 0) abort();
+  memset(to, 0xff, static_cast<size_t>(size));
+  fiber.copies[fiber.num_copies++] = {to, from, size, bytes};
 }
 static void host_copy_wait() {
   fibers::Fiber& fiber = fibers::all[fibers::running];
   for (int i = 0; i < fiber.num_copies; ++i) {
-    memset(fiber.copies[i].to, 0, 16);
-    memcpy(fiber.copies[i].to, fiber.copies[i].from, static_cast<size_t>(fiber.copies[i].bytes));
+    const fibers::Copy& copy = fiber.copies[i];
+    memset(copy.to, 0, static_cast<size_t>(copy.size));
+    memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
   }
   fiber.num_copies = 0;
 }

@@ -22,9 +22,10 @@
 namespace {
 
 constexpr size_t kTotal = size_t{2} << 30;
-constexpr int kOutOfMemory = 2, kNotFound = 500, kInvalidImage = 200;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kMostSharedBytes = 8, kNotFound = 500, kInvalidImage = 200;
 std::mutex mutex;
 std::map<uint64_t, size_t> blocks;
+std::map<void*, unsigned> most_shared;  // bytes that functions may have
 size_t used = 0;
 thread_local void* current = nullptr;
 int contexts[2];
@@ -32,7 +33,7 @@ int contexts[2];
 struct Event {
   std::chrono::steady_clock::time_point at;
 };
-using Run = void (*)(const unsigned*, unsigned, void**);
+using Run = void (*)(const unsigned*, unsigned, unsigned, void**);
 
 std::string read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -65,8 +66,8 @@ std::string launchers(const std::string& text) {
       given += (count ? ", " : "") + ("*(Plain<" + type + ">::Type*)p[" + std::to_string(count) + "]");
       ++count;
     }
-    made += "extern \"C\" void launch_" + name + "(const unsigned* g, unsigned threads, void** p) {\n" +
-            "  fibers::launch(Index{g[0], g[1], g[2]}, threads, 7, [&] { " + name + "(" + given + "); });\n}\n";
+    made += "extern \"C\" void launch_" + name + "(const unsigned* g, unsigned threads, unsigned bytes, void** p) {\n" +
+            "  fibers::launch(Index{g[0], g[1], g[2]}, threads, 7, [&] { " + name + "(" + given + "); }, bytes);\n}\n";
   }
   return made;
 }
@@ -138,11 +139,18 @@ API cuModuleUnload(void*) { return 0; }
 API cuModuleGetFunction(void** function, void* module, const char* name) {
   return (*function = dlsym(module, (std::string("launch_") + name).c_str())) ? 0 : kNotFound;
 }
-API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned,
-                   void*, void** arguments, void**) {
+API cuFuncSetAttribute(void* function, int attribute, int value) {
   std::lock_guard<std::mutex> lock(mutex);
+  if (attribute != kMostSharedBytes || value > 227 << 10) return kInvalidValue;
+  return most_shared[function] = static_cast<unsigned>(value), 0;
+}
+API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned,
+                   unsigned shared, void*, void** arguments, void**) {
+  std::lock_guard<std::mutex> lock(mutex);
+  const auto allowed = most_shared.find(function);
+  if (shared > (allowed == most_shared.end() ? 48u << 10 : allowed->second)) return kInvalidValue;
   const unsigned groups[] = {x, y, z};
-  reinterpret_cast<Run>(function)(groups, threads, arguments);
+  reinterpret_cast<Run>(function)(groups, threads, shared, arguments);
   return 0;
 }
 

@@ -42,21 +42,27 @@ extern "C" void run_weigh_backward(unsigned order, float* scores, float* slopes,
 FLASH = """
 extern "C" void run_flash(unsigned order, T* out, float* lse, T* query, T* key, T* value, i64 heads, i64 share,
                           i64 queries, i64 keys, int dim, int causal, float scale, Dropping dropping) {
-  fibers::launch(heads * ((queries + 63) / 64), 128, order, [&] {
-    flash(out, lse, query, key, value, share, queries, keys, dim, causal, scale, dropping);
-  });
+  const auto work = [&] {
+    flash(out, lse, query, key, value, heads, share, queries, keys, dim, causal, scale, dropping);
+  };
+  fibers::launch(heads * ((queries + ROWS - 1) / ROWS), 128, order, work, SHARED_BYTES);
 }
+"""
+
+FLASH_BACKWARD = """
 extern "C" void run_flash_backward(unsigned order, T* grad_query, T* grad_key, T* grad_value, Sums* sums, float* lse,
                                    T* grad, T* out, T* query, T* key, T* value, i64 heads, i64 share, i64 queries,
                                    i64 keys, int dim, int causal, float scale, Dropping dropping) {
   const i64 rows = heads * queries;
   fibers::launch((rows + 3) / 4, 128, order, [&] { flash_sums(sums, lse, grad, out, rows, dim); });
-  fibers::launch(heads * ((queries + 63) / 64), 128, order, [&] {
+  const auto of_queries = [&] {
     flash_queries(grad_query, grad, query, key, value, sums, share, queries, keys, dim, causal, scale, dropping);
-  });
-  fibers::launch(heads / share * ((keys + 63) / 64), 128, order, [&] {
+  };
+  fibers::launch(heads * ((queries + ROWS - 1) / ROWS), 128, order, of_queries, SHARED_BYTES);
+  const auto of_keys = [&] {
     flash_keys(grad_key, grad_value, grad, query, key, value, sums, share, queries, keys, dim, causal, scale, dropping);
-  });
+  };
+  fibers::launch(heads / share * ((keys + ROWS - 1) / ROWS), 128, order, of_keys, SHARED_BYTES);
 }
 """
 
@@ -144,15 +150,19 @@ def test_weigh(dtype: torch.dtype, masked: bool, causal: int, below: int) -> Non
         (torch.float16, (2, 2, 100, 37, 40), 0, 65536),
         (torch.bfloat16, (2, 1, 65, 50, 128), 1, 20000),
         (torch.float16, (2, 1, 65, 50, 104), 0, 0),
+        (torch.bfloat16, (3, 3, 200, 270, 64), 1, 20000),
+        (torch.float16, (1, 1, 130, 200, 96), 1, 20000),
     ],
     ids=str,
 )
 def test_flash(dtype: torch.dtype, shape: tuple[int, ...], causal: int, below: int) -> None:
     heads, share, queries, keys, dim = shape
-    definitions = (f"DTYPE={DTYPES.index(dtype)}", f"DIM={64 if dim <= 64 else 128}", "FORWARD", "BACKWARD")
-    made = library(("attention_common.inc", "flash.inc"), FLASH, *definitions)
+    definitions = (f"DTYPE={DTYPES.index(dtype)}", f"DIM={64 if dim <= 64 else 128}", f"DROPS={int(below > 0)}")
+    shared = ("attention_common.inc", "attention_tiles.inc")
+    made = library((*shared, "flash.inc"), FLASH, *definitions)
+    backward = library((*shared, "flash_backward.inc"), FLASH_BACKWARD, *definitions)
     dropping = Dropping(12345678901, 2**32 - 50, below, 1.25)
-    scale = -0.2 if causal else 0.3
+    scale = 0.2 if causal else 0.3
     q, g = (torch.randn(heads, queries, dim).to(dtype) for _ in range(2))
     k, v = (torch.randn(heads // share, keys, dim).to(dtype) for _ in range(2))
     right = [t.double().requires_grad_() for t in (q, k, v)]
@@ -172,7 +182,7 @@ def test_flash(dtype: torch.dtype, shape: tuple[int, ...], causal: int, below: i
         torch.testing.assert_close(out.double(), expected, rtol=close, atol=close)
         grads = [torch.full_like(t, torch.nan) for t in (q, k, v)]
         sums = torch.empty(heads, queries, 2)
-        call(made.run_flash_backward, *grads, sums, lse, g, out, q, k, v, *rest, order=order)
+        call(backward.run_flash_backward, *grads, sums, lse, g, out, q, k, v, *rest, order=order)
         for ours, exact in zip(grads, wanted, strict=True):
             torch.testing.assert_close(ours.double(), exact, rtol=4 * close, atol=4 * close)
         results.append([out, lse, *grads])

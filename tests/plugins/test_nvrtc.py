@@ -180,9 +180,12 @@ def test_attention_compiles(dtype: int) -> None:
     plugin = Path(__file__).parents[2] / "plugins" / "cuda"
     texts = {path.name: path.read_text().replace('R"cuda(', "").replace(')cuda"', "") for path in plugin.glob("*.inc")}
     assert complaint(texts["attention_common.inc"] + texts["weigh.inc"], f"DTYPE={dtype}") == ""
+    shared = texts["attention_common.inc"] + texts["attention_tiles.inc"]
     for size in (64, 128) if dtype else ():
-        given = (f"DTYPE={dtype}", f"DIM={size}", "FORWARD", "BACKWARD")
-        assert complaint(texts["attention_common.inc"] + texts["flash.inc"], *given) == ""
+        for drops in (0, 1):
+            given = (f"DTYPE={dtype}", f"DIM={size}", f"DROPS={drops}")
+            for name in ("flash.inc", "flash_backward.inc"):
+                assert complaint(shared + texts[name], *given) == ""
 
 
 @needs_nvrtc
