@@ -35,12 +35,13 @@ struct Kernels {
   Kernel forward, sums, queries, keys;
 
   explicit Kernels(bool wide) {
-    const unsigned row = wide ? 256 : 128;
-    forward.rows = 128;
-    queries.rows = keys.rows = 64;
-    sums.rows = 4;
+    const unsigned row = wide ? 256 : 128, columns = wide ? 32 : 64;
+    forward.rows = queries.rows = 128;
+    keys.rows = wide ? 64 : 128;
+    sums.rows = wide ? 8 : 16;
     forward.shared = (128 + 4 * 64) * row;
-    queries.shared = keys.shared = (2 * 64 + 2 * (wide ? 16 : 64)) * row + 2048;
+    queries.shared = (2 * 128 + 4 * columns) * row;
+    keys.shared = (2 * (wide ? 64 : 128) + 4 * columns) * row + 2 * columns * 8 + (wide ? 4096 : 8192);
   }
 };
 
@@ -163,10 +164,10 @@ int Flash::backward(const DLTensor* grad_query, const DLTensor* grad_key, const 
   void *of_query = grad_query->data, *of_key = grad_key->data, *of_value = grad_value->data;
   void *q = query->data, *k = key->data, *v = value->data;
   Dropping drops = dropping;
-  void* second[] = {&of_query,  &g,      &q,     &k,        &v,       &sums, &s.share,
-                    &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
+  void* second[] = {&of_query, &g,         &q,      &k,     &v,        &sums,    &s.heads,
+                    &s.share,  &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
   if (int error = s.launch(kernels->queries, s.heads, s.queries, second)) return error;
-  void* third[] = {&of_key,  &of_value,  &g,      &q,     &k,        &v,       &sums,
+  void* third[] = {&of_key,  &of_value,  &g,      &q,     &k,        &v,       &sums, &s.heads,
                    &s.share, &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
   return s.launch(kernels->keys, s.heads / s.share, s.keys, third);
 }

@@ -54,15 +54,17 @@ extern "C" void run_flash_backward(unsigned order, T* grad_query, T* grad_key, T
                                    T* grad, T* out, T* query, T* key, T* value, i64 heads, i64 share, i64 queries,
                                    i64 keys, int dim, int causal, float scale, Dropping dropping) {
   const i64 rows = heads * queries;
-  fibers::launch((rows + 3) / 4, 128, order, [&] { flash_sums(sums, lse, grad, out, rows, dim); });
+  fibers::launch((rows + 128 / CHUNKS - 1) / (128 / CHUNKS), 128, order,
+                 [&] { flash_sums(sums, lse, grad, out, rows, dim); });
   const auto of_queries = [&] {
-    flash_queries(grad_query, grad, query, key, value, sums, share, queries, keys, dim, causal, scale, dropping);
+    flash_queries(grad_query, grad, query, key, value, sums, heads, share, queries, keys, dim, causal, scale, dropping);
   };
-  fibers::launch(heads * ((queries + ROWS - 1) / ROWS), 128, order, of_queries, SHARED_BYTES);
+  fibers::launch(heads * ((queries + ROWS - 1) / ROWS), 128, order, of_queries, QUERIES_SHARED_BYTES);
   const auto of_keys = [&] {
-    flash_keys(grad_key, grad_value, grad, query, key, value, sums, share, queries, keys, dim, causal, scale, dropping);
+    flash_keys(grad_key, grad_value, grad, query, key, value, sums, heads, share, queries, keys, dim, causal, scale,
+               dropping);
   };
-  fibers::launch(heads / share * ((keys + ROWS - 1) / ROWS), 128, order, of_keys, SHARED_BYTES);
+  fibers::launch(heads / share * ((keys + KEY_ROWS - 1) / KEY_ROWS), 128, order, of_keys, KEYS_SHARED_BYTES);
 }
 """
 
