@@ -176,6 +176,8 @@ int type_of(DLDataType dtype) {
   return dtype.bits == 64 ? CUDA_R_64F : dtype.bits == 32 ? CUDA_R_32F : dtype.bits == 16 ? CUDA_R_16F : -1;
 }
 
+bool can_multiply() { return blas().found; }
+
 int multiply(int device, int type, int out_type, Matrix out, Matrix self, Matrix a, Matrix b, double beta,
              double alpha) {
   const Blas& api = blas();

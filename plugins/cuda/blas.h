@@ -64,6 +64,8 @@ struct Matrix {
   }
 };
 
+bool can_multiply();  // cuBLASLt is there
+
 // out = beta * self + alpha * (a @ b), queued on the current stream; `type` is that of a and b, `out_type` that of out
 // and self. Returns 0, or what was raised: NotImplementedError, before anything is queued, where cuBLASLt has no way.
 int multiply(int device, int type, int out_type, Matrix out, Matrix self, Matrix a, Matrix b, double beta,

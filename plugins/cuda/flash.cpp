@@ -89,32 +89,48 @@ const Kernels* kernels_of(int device, bool half, bool wide, bool drops, bool bac
   return found == &none ? nullptr : found;
 }
 
-bool aligned(const DLTensor* tensor) { return reinterpret_cast<uintptr_t>(tensor->data) % 16 == 0; }
+// As attention_tiles.inc has it.
+struct Tensor {
+  explicit Tensor(const DLTensor* given) : data(given->data) {
+    int64_t* const to[] = {&batch, &head, &row};
+    for (int d = 0; d < 3; ++d) *to[d] = given->shape[d] == 1 ? 0 : given->strides[d];
+  }
+  void* data;
+  int64_t batch, head, row;
+};
+
+// Whether rows can be copied 16 bytes at a time.
+bool has_rows(const DLTensor* given) {
+  constexpr int64_t kMost = 1 << 24;
+  const Tensor tensor(given);
+  return reinterpret_cast<uintptr_t>(given->data) % 16 == 0 && given->strides[3] == 1 && tensor.batch % 8 == 0 &&
+         tensor.head % 8 == 0 && tensor.row % 8 == 0 && tensor.row >= 0 && tensor.row < kMost;
+}
 
 // The sizes as the kernels take them.
 struct Sizes {
   explicit Sizes(const Flash& given)
       : device(given.query->device.device_id),
-        heads(given.query->shape[0] * given.query->shape[1]),
-        share(given.query->shape[1] / given.key->shape[1]),
+        batches(static_cast<int>(given.query->shape[0])),
+        heads(static_cast<int>(given.query->shape[1])),
+        share(static_cast<int>(given.query->shape[1] / given.key->shape[1])),
         queries(static_cast<int>(given.query->shape[2])),
         keys(static_cast<int>(given.key->shape[2])),
         dim(static_cast<int>(given.query->shape[3])),
         causal(given.causal != 0),
         half(type_of(given.query->dtype) == CUDA_R_16F),
         scale(static_cast<float>(given.scale)) {}
-  // Blocks for all rows of a batch of heads.
-  int launch(const Kernel& kernel, int64_t batch, int64_t rows, void** arguments) const {
+  // Blocks for all rows of so many heads.
+  int launch(const Kernel& kernel, int64_t count, int64_t rows, void** arguments) const {
     const auto stream = reinterpret_cast<CUstream>(host->current_stream(device));
-    const auto groups = static_cast<unsigned>(batch * ((rows + kernel.rows - 1) / kernel.rows));
+    const auto groups = static_cast<unsigned>(count * ((rows + kernel.rows - 1) / kernel.rows));
     const CUresult result =
         driver.launch(kernel.function, groups, 1, 1, kThreads, 1, 1, kernel.shared, stream, arguments, nullptr);
     return result == CUDA_SUCCESS ? 0 : raise_error("flash attention", "launching a kernel", result);
   }
 
   int device;
-  int64_t heads, share;
-  int queries, keys, dim, causal;
+  int batches, heads, share, queries, keys, dim, causal;
   bool half;
   float scale;
 };
@@ -132,9 +148,9 @@ bool Flash::takes(const DLTensor* mask, std::initializer_list<const DLTensor*> o
   if (!(scale > 1e-30) || capability(query->device.device_id) < 80) return false;
   if (query->shape[0] * query->shape[1] * (query->shape[2] + key->shape[2]) >= INT32_MAX) return false;
   for (const DLTensor* tensor : others) {
-    if (!aligned(tensor)) return false;
+    if (!has_rows(tensor)) return false;
   }
-  return aligned(query) && aligned(key) && aligned(value);
+  return has_rows(query) && has_rows(key) && has_rows(value);
 }
 
 int Flash::forward(const DLTensor* out, const DLTensor* lse, const Dropping& dropping) const {
@@ -142,11 +158,12 @@ int Flash::forward(const DLTensor* out, const DLTensor* lse, const Dropping& dro
   if (enter(s.device) != HP_OK) return decline("the device cannot be entered");
   const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, dropping.below != 0, false);
   if (!kernels) return decline("flash attention cannot be compiled");
-  void *to = out->data, *sums = lse->data, *q = query->data, *k = key->data, *v = value->data;
+  void* sums = lse->data;
+  Tensor to(out), q(query), k(key), v(value);
   Dropping drops = dropping;
-  void* arguments[] = {&to,        &sums,   &q,     &k,        &v,       &s.heads, &s.share,
-                       &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
-  return s.launch(kernels->forward, s.heads, s.queries, arguments);
+  void* arguments[] = {&to,      &sums,      &q,      &k,     &v,        &s.batches, &s.heads,
+                       &s.share, &s.queries, &s.keys, &s.dim, &s.causal, &s.scale,   &drops};
+  return s.launch(kernels->forward, int64_t{s.batches} * s.heads, s.queries, arguments);
 }
 
 int Flash::backward(const DLTensor* grad_query, const DLTensor* grad_key, const DLTensor* grad_value,
@@ -155,21 +172,21 @@ int Flash::backward(const DLTensor* grad_query, const DLTensor* grad_key, const 
   if (enter(s.device) != HP_OK) return decline("the device cannot be entered");
   const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, dropping.below != 0, true);
   if (!kernels) return decline("flash attention cannot be compiled");
-  int64_t rows = s.heads * s.queries;
+  const int64_t heads = int64_t{s.batches} * s.heads;
+  int64_t rows = heads * s.queries;
   const Scratch scratch(s.device, rows * 8);
   if (!scratch.data) return decline("no memory for the sums");
-  void *sums = scratch.data, *level = lse->data, *g = grad->data, *o = out->data;
-  void* first[] = {&sums, &level, &g, &o, &rows, &s.dim};
-  if (int error = s.launch(kernels->sums, 1, rows, first)) return error;
-  void *of_query = grad_query->data, *of_key = grad_key->data, *of_value = grad_value->data;
-  void *q = query->data, *k = key->data, *v = value->data;
+  void *sums = scratch.data, *level = lse->data;
+  Tensor g(grad), o(out), q(query), k(key), v(value), of_query(grad_query), of_key(grad_key), of_value(grad_value);
   Dropping drops = dropping;
-  void* second[] = {&of_query, &g,         &q,      &k,     &v,        &sums,    &s.heads,
+  void* first[] = {&sums, &level, &g, &o, &rows, &s.heads, &s.queries, &s.dim};
+  if (int error = s.launch(kernels->sums, 1, rows, first)) return error;
+  void* second[] = {&of_query, &g,         &q,      &k,     &v,        &sums,    &s.batches, &s.heads,
                     &s.share,  &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
-  if (int error = s.launch(kernels->queries, s.heads, s.queries, second)) return error;
-  void* third[] = {&of_key,  &of_value,  &g,      &q,     &k,        &v,       &sums, &s.heads,
-                   &s.share, &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
-  return s.launch(kernels->keys, s.heads / s.share, s.keys, third);
+  if (int error = s.launch(kernels->queries, heads, s.queries, second)) return error;
+  void* third[] = {&of_key,  &of_value, &g,         &q,      &k,     &v,        &sums,    &s.batches,
+                   &s.heads, &s.share,  &s.queries, &s.keys, &s.dim, &s.causal, &s.scale, &drops};
+  return s.launch(kernels->keys, heads / s.share, s.keys, third);
 }
 
 }  // namespace nv

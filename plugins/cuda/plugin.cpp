@@ -48,6 +48,8 @@ const HpCompiler compiler = {
 const HpKernel kernels[] = {
     {"matmul", __tvm_ffi_matmul, HP_KERNEL_STRIDED},
     {"addmm", __tvm_ffi_addmm, HP_KERNEL_STRIDED},
+    {"attention", __tvm_ffi_attention, HP_KERNEL_STRIDED},
+    {"attention_backward", __tvm_ffi_attention_backward, HP_KERNEL_STRIDED},
 };
 
 const HpPlugin plugin = {

@@ -39,32 +39,42 @@ extern "C" void run_weigh_backward(unsigned order, float* scores, float* slopes,
 }
 """
 
+REARRANGE = """
+extern "C" void run_rearrange(unsigned order, T* to, T* from, Layout layout) {
+  const i64 rows = layout.sizes[0] * layout.sizes[1] * layout.sizes[2];
+  fibers::launch((rows + 3) / 4, 128, order, [&] { rearrange(to, from, layout); });
+}
+"""
+
 FLASH = """
-extern "C" void run_flash(unsigned order, T* out, float* lse, T* query, T* key, T* value, i64 heads, i64 share,
-                          i64 queries, i64 keys, int dim, int causal, float scale, Dropping dropping) {
+extern "C" void run_flash(unsigned order, Tensor out, float* lse, Tensor query, Tensor key, Tensor value, int batches,
+                          int heads, int share, int queries, int keys, int dim, int causal, float scale,
+                          Dropping dropping) {
   const auto work = [&] {
-    flash(out, lse, query, key, value, heads, share, queries, keys, dim, causal, scale, dropping);
+    flash(out, lse, query, key, value, batches, heads, share, queries, keys, dim, causal, scale, dropping);
   };
-  fibers::launch(heads * ((queries + ROWS - 1) / ROWS), 128, order, work, SHARED_BYTES);
+  fibers::launch(batches * heads * ((queries + ROWS - 1) / ROWS), 128, order, work, SHARED_BYTES);
 }
 """
 
 FLASH_BACKWARD = """
-extern "C" void run_flash_backward(unsigned order, T* grad_query, T* grad_key, T* grad_value, Sums* sums, float* lse,
-                                   T* grad, T* out, T* query, T* key, T* value, i64 heads, i64 share, i64 queries,
-                                   i64 keys, int dim, int causal, float scale, Dropping dropping) {
-  const i64 rows = heads * queries;
+extern "C" void run_flash_backward(unsigned order, Tensor grad_query, Tensor grad_key, Tensor grad_value, Sums* sums,
+                                   float* lse, Tensor grad, Tensor out, Tensor query, Tensor key, Tensor value,
+                                   int batches, int heads, int share, int queries, int keys, int dim, int causal,
+                                   float scale, Dropping dropping) {
+  const int all = batches * heads, rows = all * queries;
   fibers::launch((rows + 128 / CHUNKS - 1) / (128 / CHUNKS), 128, order,
-                 [&] { flash_sums(sums, lse, grad, out, rows, dim); });
+                 [&] { flash_sums(sums, lse, grad, out, rows, heads, queries, dim); });
   const auto of_queries = [&] {
-    flash_queries(grad_query, grad, query, key, value, sums, heads, share, queries, keys, dim, causal, scale, dropping);
+    flash_queries(grad_query, grad, query, key, value, sums, batches, heads, share, queries, keys, dim, causal, scale,
+                  dropping);
   };
-  fibers::launch(heads * ((queries + ROWS - 1) / ROWS), 128, order, of_queries, QUERIES_SHARED_BYTES);
+  fibers::launch(all * ((queries + ROWS - 1) / ROWS), 128, order, of_queries, QUERIES_SHARED_BYTES);
   const auto of_keys = [&] {
-    flash_keys(grad_key, grad_value, grad, query, key, value, sums, heads, share, queries, keys, dim, causal, scale,
-               dropping);
+    flash_keys(grad_key, grad_value, grad, query, key, value, sums, batches, heads, share, queries, keys, dim, causal,
+               scale, dropping);
   };
-  fibers::launch(heads / share * ((keys + KEY_ROWS - 1) / KEY_ROWS), 128, order, of_keys, KEYS_SHARED_BYTES);
+  fibers::launch(all / share * ((keys + KEY_ROWS - 1) / KEY_ROWS), 128, order, of_keys, KEYS_SHARED_BYTES);
 }
 """
 
@@ -75,6 +85,29 @@ class Dropping(ctypes.Structure):
         ("start", ctypes.c_uint64),
         ("below", ctypes.c_uint),
         ("factor", ctypes.c_float),
+    )
+
+
+class Strided(ctypes.Structure):
+    """What the kernels call a Tensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("batch", ctypes.c_int64),
+        ("head", ctypes.c_int64),
+        ("row", ctypes.c_int64),
+    )
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        assert tensor.stride(3) == 1
+        super().__init__(tensor.data_ptr(), *tensor.stride()[:3])
+
+
+class Layout(ctypes.Structure):
+    _fields_ = (
+        ("sizes", ctypes.c_int64 * 4),
+        ("to", ctypes.c_int64 * 4),
+        ("from_", ctypes.c_int64 * 4),
     )
 
 
@@ -143,48 +176,70 @@ def test_weigh(dtype: torch.dtype, masked: bool, causal: int, below: int) -> Non
     torch.testing.assert_close(slope.double(), wanted, rtol=close, atol=4 * close)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rearrange(dtype: torch.dtype) -> None:
+    made = library(("attention_common.inc", "weigh.inc"), WEIGH + REARRANGE, f"DTYPE={DTYPES.index(dtype)}")
+    given = torch.randn(2, 5, 3, 70).to(dtype).transpose(1, 2)[..., ::2].expand(2, 3, 5, 35)
+    mask = torch.randn(5, 1).to(dtype).expand(2, 3, 5, 35)
+    to = torch.full((2, 5, 3, 40), torch.nan, dtype=dtype).transpose(1, 2)[..., 1:36]
+    for source in (given, mask):
+        fours = [(ctypes.c_int64 * 4)(*numbers) for numbers in (to.shape, to.stride(), source.stride())]
+        call(made.run_rearrange, to, source, Layout(*fours))
+        assert torch.equal(to, source)
+    assert to._base is not None
+    assert to._base[..., 36:].isnan().all()
+
+
 @pytest.mark.parametrize(
     ("dtype", "shape", "causal", "below"),
     [
-        (torch.bfloat16, (2, 1, 70, 133, 64), 0, 20000),
-        (torch.float16, (2, 1, 70, 133, 64), 1, 20000),
-        (torch.bfloat16, (2, 2, 100, 37, 40), 1, 0),
-        (torch.float16, (2, 2, 100, 37, 40), 0, 65536),
-        (torch.bfloat16, (2, 1, 65, 50, 128), 1, 20000),
-        (torch.float16, (2, 1, 65, 50, 104), 0, 0),
-        (torch.bfloat16, (3, 3, 200, 270, 64), 1, 20000),
-        (torch.float16, (1, 1, 130, 200, 96), 1, 20000),
+        (torch.bfloat16, (1, 2, 1, 70, 133, 64), 0, 20000),
+        (torch.float16, (2, 1, 1, 70, 133, 64), 1, 20000),
+        (torch.bfloat16, (1, 2, 2, 100, 37, 40), 1, 0),
+        (torch.float16, (1, 2, 2, 100, 37, 40), 0, 65536),
+        (torch.bfloat16, (1, 2, 1, 65, 50, 128), 1, 20000),
+        (torch.float16, (2, 2, 1, 65, 50, 104), 0, 0),
+        (torch.bfloat16, (2, 3, 3, 200, 270, 64), 1, 20000),
+        (torch.float16, (1, 1, 1, 130, 200, 96), 1, 20000),
     ],
     ids=str,
 )
 def test_flash(dtype: torch.dtype, shape: tuple[int, ...], causal: int, below: int) -> None:
-    heads, share, queries, keys, dim = shape
+    """Tensors with the heads of a row beside each other, keys and values in one, and gradients each in its own way."""
+    batches, heads, share, queries, keys, dim = shape
     definitions = (f"DTYPE={DTYPES.index(dtype)}", f"DIM={64 if dim <= 64 else 128}", f"DROPS={int(below > 0)}")
     shared = ("attention_common.inc", "attention_tiles.inc")
     made = library((*shared, "flash.inc"), FLASH, *definitions)
     backward = library((*shared, "flash_backward.inc"), FLASH_BACKWARD, *definitions)
     dropping = Dropping(12345678901, 2**32 - 50, below, 1.25)
     scale = 0.2 if causal else 0.3
-    q, g = (torch.randn(heads, queries, dim).to(dtype) for _ in range(2))
-    k, v = (torch.randn(heads // share, keys, dim).to(dtype) for _ in range(2))
+    q = torch.randn(batches, queries, heads, dim).to(dtype).transpose(1, 2)
+    g = torch.randn(batches, heads, queries, dim).to(dtype)
+    k, v = torch.randn(batches, keys, 2, heads // share, dim).to(dtype).transpose(1, 3).unbind(2)
     right = [t.double().requires_grad_() for t in (q, k, v)]
-    scores = right[0] @ right[1].repeat_interleave(share, 0).mT * scale
+    scores = right[0] @ right[1].repeat_interleave(share, 1).mT * scale
     if causal:
         scores = scores.masked_fill(torch.ones(queries, keys, dtype=torch.bool).triu(1), -torch.inf)
-    factor = kept(dropping, heads * queries, keys).view(heads, queries, keys)
-    expected = (scores.softmax(-1) * factor) @ right[2].repeat_interleave(share, 0)
+    factor = kept(dropping, batches * heads * queries, keys).view(batches, heads, queries, keys)
+    expected = (scores.softmax(-1) * factor) @ right[2].repeat_interleave(share, 1)
     wanted = torch.autograd.grad(expected, right, g.double())
-    rest = (heads, share, queries, keys, ctypes.c_int(dim), ctypes.c_int(causal), scale, dropping)
+    sizes = map(ctypes.c_int, (batches, heads, share, queries, keys, dim, causal))
+    rest = (*sizes, scale, dropping)
     close = 2e-3 if dtype is torch.float16 else 2e-2
+    inputs = [Strided(t) for t in (q, k, v)]
     results = []
     for order in (0, 1):
-        out, lse = torch.full_like(q, torch.nan), torch.empty(heads, queries)
-        call(made.run_flash, out, lse, q, k, v, *rest, order=order)
+        out, lse = torch.full_like(q, torch.nan), torch.empty(batches, heads, queries)
+        call(made.run_flash, Strided(out), lse, *inputs, *rest, order=order)
         torch.testing.assert_close(lse.double(), scores.logsumexp(-1), rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(out.double(), expected, rtol=close, atol=close)
-        grads = [torch.full_like(t, torch.nan) for t in (q, k, v)]
-        sums = torch.empty(heads, queries, 2)
-        call(backward.run_flash_backward, *grads, sums, lse, g, out, q, k, v, *rest, order=order)
+        grads = [torch.full(t.shape, torch.nan, dtype=dtype) for t in (q, k)] + [torch.full_like(v, torch.nan)]
+        sums = torch.empty(batches, heads, queries, 2)
+        call(
+            backward.run_flash_backward,
+            *(*map(Strided, grads), sums, lse, Strided(g), Strided(out), *inputs, *rest),
+            order=order,
+        )
         for ours, exact in zip(grads, wanted, strict=True):
             torch.testing.assert_close(ours.double(), exact, rtol=4 * close, atol=4 * close)
         results.append([out, lse, *grads])

@@ -29,7 +29,9 @@ pytestmark = [
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the fake libraries."""
     made = tmp_path_factory.mktemp("cuda")
+    (made / "blas").mkdir()
     sources = {"libcuda.so.1": "fake_cuda.cpp", "libnvrtc.so.13": "fake_cuda.cpp", "libcudnn.so.9": "fake_cudnn.cpp"}
+    sources["blas/libcublasLt.so.13"] = "fake_cublaslt.cpp"
     for name, source in sources.items():
         command = [str(COMPILER), "-std=c++17", "-O1", "-shared", "-fPIC", str(HERE / source), "-o", name]
         subprocess.run([*command, "-ldl"], check=True, cwd=made, timeout=120)
@@ -42,11 +44,13 @@ def on_nv(folder: Path, run_python: Run) -> Run:
         return run_python(
             program,
             timeout=380,
-            HARDPOINT_DEVICE="nv",
-            HARDPOINT_CUDA_PATH=str(folder),
-            HARDPOINT_CACHE=str(folder / "cache"),
-            FAKE_CUDA_HEADER=str(HERE / "cuda_on_host.h"),
-            **settings,
+            **{
+                "HARDPOINT_DEVICE": "nv",
+                "HARDPOINT_CUDA_PATH": str(folder),
+                "HARDPOINT_CACHE": str(folder / "cache"),
+                "FAKE_CUDA_HEADER": str(HERE / "cuda_on_host.h"),
+                **settings,
+            },
         )
 
     return run
@@ -101,8 +105,9 @@ def test_flash_attention(on_nv: Run) -> None:
             torch.manual_seed(1)
             batch, heads, key_heads, queries, keys, dim = shape
             q, g = (torch.randn(batch, heads, queries, dim).bfloat16() for _ in range(2))
-            k, v = (torch.randn(batch, key_heads, keys, dim).bfloat16() for _ in range(2))
-            inputs = [t.to("nv").requires_grad_() for t in (q, k, v)]
+            k, v = (torch.randn(batch, keys, key_heads, dim).bfloat16().to("nv").transpose(1, 2) for _ in range(2))
+            inputs = [t.detach().requires_grad_() for t in (q.to("nv"), k, v)]
+            assert inputs[1].is_contiguous() is (key_heads == 1)
             hardpoint.reset_counters()
             out = attention(*inputs, enable_gqa=heads != key_heads, **options)
             grads = torch.autograd.grad(out, inputs, g.to("nv"))
@@ -114,7 +119,7 @@ def test_flash_attention(on_nv: Run) -> None:
 
         assert hardpoint.cuda.allow_flash()  # from the start
         for shape, options in [
-            ((1, 2, 1, 70, 40, 64), {"dropout_p": 0.3}),
+            ((1, 4, 2, 70, 40, 64), {"dropout_p": 0.3}),
             ((2, 1, 1, 30, 70, 24), {"is_causal": True, "dropout_p": 0.2}),
             ((1, 1, 1, 20, 33, 72), {}),
         ]:
@@ -122,6 +127,43 @@ def test_flash_attention(on_nv: Run) -> None:
                 assert a.abs().max() > 0.1
                 torch.testing.assert_close(a, b, rtol=4e-2, atol=4e-2)
         """
+    )
+
+
+def test_attention_by_products(on_nv: Run, folder: Path) -> None:
+    """What flash attention does not take goes through cuBLASLt, from copies where tensors are not contiguous."""
+    on_nv(
+        """
+        import torch
+        import hardpoint
+        from torch.nn.functional import scaled_dot_product_attention as attention
+
+        def run(device, dtype, shape, masked, apart):
+            torch.manual_seed(1)
+            batch, heads, key_heads, queries, keys, dim = shape
+            q, g = (torch.randn(batch, queries, heads, dim).to(device, dtype).transpose(1, 2) for _ in range(2))
+            k, v = torch.randn(batch, keys, 2, key_heads, dim + apart).to(device, dtype).transpose(1, 3).unbind(2)
+            inputs = [t.detach().requires_grad_() for t in (q, k[..., :dim], v[..., :dim])]
+            mask = torch.randn(queries, keys).to(device, dtype) if masked else None
+            out = attention(*inputs, mask, is_causal=not masked, enable_gqa=heads != key_heads)
+            grads = torch.autograd.grad(out, inputs, g)
+            return [t.detach().float().cpu() for t in (out, *grads)]
+
+        for dtype, shape, masked, apart, close in [
+            (torch.float32, (2, 4, 2, 20, 33, 16), True, 0, 1e-4),
+            (torch.float32, (2, 3, 3, 33, 20, 8), False, 3, 1e-4),
+            (torch.bfloat16, (2, 2, 2, 20, 40, 16), False, 1, 4e-2),
+        ]:
+            hardpoint.reset_counters()
+            ours = run("nv", dtype, shape, masked, apart)
+            tiers = [t for op, t in hardpoint.counters().items() if "fused_attention_overrideable" in op]
+            assert len(tiers) == 2
+            assert all("vendor" in t for t in tiers), tiers
+            for a, b in zip(ours, run("cpu", torch.float32, shape, masked, apart), strict=True):
+                assert a.abs().max() > 0.1
+                torch.testing.assert_close(a, b, rtol=close, atol=close)
+        """,
+        HARDPOINT_CUDA_PATH=f"{folder}:{folder / 'blas'}",
     )
 
 
