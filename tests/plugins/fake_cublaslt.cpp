@@ -1,4 +1,4 @@
-// cuBLASLt for a machine that has none: products of float32 and bfloat16 on the host, without a bias of their own.
+// cuBLASLt for a machine that has none: products of float32 and bfloat16 on the host.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,7 +14,8 @@ struct Descriptor {
   int type = 0;
   uint64_t rows = 0, columns = 0;  // columns lie side by side
   int64_t ld = 0, step = 0;
-  int32_t batch = 1, transposed[2] = {0, 0};
+  int32_t batch = 1, transposed[2] = {0, 0}, epilogue = 0;
+  const void* bias = nullptr;
 };
 
 float get(const Descriptor& d, const void* data, int64_t index) {
@@ -40,8 +41,12 @@ bool known(const Descriptor* d) { return d->type == kFloat || d->type == kBfloat
 API cublasLtCreate(void** handle) { return *handle = new int, 0; }
 API cublasLtMatmulDescCreate(Descriptor** made, int, int) { return *made = new Descriptor, 0; }
 API cublasLtMatmulDescSetAttribute(Descriptor* d, int attribute, const void* from, size_t size) {
-  if (attribute == 3 || attribute == 4) memcpy(&d->transposed[attribute - 3], from, size);
-  return attribute == 3 || attribute == 4 ? 0 : kNotSupported;
+  void* const to = attribute == 3   ? &d->transposed[0]
+                   : attribute == 4 ? &d->transposed[1]
+                   : attribute == 7 ? &d->epilogue
+                   : attribute == 8 ? static_cast<void*>(&d->bias)
+                                    : nullptr;
+  return to ? (memcpy(to, from, size), 0) : kNotSupported;
 }
 API cublasLtMatrixLayoutCreate(Descriptor** made, int type, uint64_t rows, uint64_t columns, int64_t ld) {
   if (ld < static_cast<int64_t>(rows)) return 7;
@@ -81,6 +86,7 @@ API cublasLtMatmul(void*, Descriptor* product, const float* alpha, const void* a
         }
         sum *= *alpha;
         if (*beta != 0) sum += *beta * get(*c, c_data, at * c->step + j * c->ld + i);
+        if (product->epilogue == 4) sum += get(*out, product->bias, i);
         put(*out, data, at * out->step + j * out->ld + i, sum);
       }
     }
