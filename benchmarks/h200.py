@@ -402,14 +402,18 @@ def print_models(results: list[dict[str, Any]]) -> None:
 
 def measure_operators(dtypes: str, samples: int) -> list[dict[str, Any]]:
     """``hardpoint check``, several processes at once: OpInfo's samples against the CPU, judged in float64."""
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
     with tempfile.TemporaryDirectory() as folder:
         running = []
         for index, pattern in enumerate(SHARES):
             command = [sys.executable, "-m", "hardpoint.cli", "check", "ops", "--ops", pattern, "--memory", "0"]
             command += ["--samples", str(samples), "--dtypes", dtypes, "--resume", f"{folder}/{index}.jsonl"]
-            running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        for process in running:
-            process.wait(timeout=400)
+            with Path(folder, f"{index}.txt").open("w") as output:
+                running.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
+        for index, process in enumerate(running):
+            if process.wait(timeout=400) not in (0, 1):  # 1: something is wrong, which the table shows
+                told = Path(folder, f"{index}.txt").read_text()
+                raise SystemExit(f"hardpoint check ended with {process.returncode}:\n{told}")
         found = [json.loads(line) for path in Path(folder).glob("*.jsonl") for line in path.read_text().splitlines()]
     return list({result["entry"]: result for result in found if "entry" in result}.values())
 
