@@ -171,7 +171,7 @@ class Report:
                 fell.setdefault(base_name(op), set()).update(on_cpu)
             for base, where in fell.items():
                 entries.setdefault(base, []).append(result.entry)
-                dtypes.setdefault(base, Counter()).update(where)
+                dtypes.setdefault(base, Counter()).update(sorted(where))
         found = [
             Blocker(
                 base,
