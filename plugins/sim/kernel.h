@@ -100,7 +100,7 @@ class Call {
   // Queues `work` on the current stream. `bytes` is what it touches in all.
   template <class Work>
   int launch(int device, size_t bytes, const Work& work) const {
-    constexpr size_t kTinyKernel = 16 << 10;
+    constexpr size_t kTinyKernel = 32 << 10;
     Stream* const stream = find_stream(device, host->current_stream(device));
     if (!stream)
       return host->raise("RuntimeError", "sim: %s: the current stream of sim:%d is not usable", name_, device);
