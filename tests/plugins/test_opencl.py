@@ -61,6 +61,15 @@ def test_operators(run_python: RunPython) -> None:
         torch.manual_seed(0)
         a, b, wide = torch.randn(33, 70), torch.randn(33, 70), torch.randn(70, 20)
         whole = torch.randint(-5, 5, (33, 70))
+
+        def together(found):
+            # The matrix that was taken apart.
+            if len(found) == 2:
+                values, vectors = found
+                return (vectors * values) @ vectors.mT
+            left, values, right = found
+            return (left * values) @ right
+
         hardpoint.reset_counters()
         for name, function, inputs in [
             ("pointwise", lambda x, y: torch.add(x, y, alpha=0.3).exp(), (a, b)),
@@ -76,6 +85,9 @@ def test_operators(run_python: RunPython) -> None:
             ("index", lambda x, i: x[i[0].abs()], (a, whole)),
             ("double", lambda x: x.double().sin(), (a,)),
             ("half", lambda x: x.half() * 2, (a,)),
+            ("singular vectors", lambda x: together(torch.linalg.svd(x, full_matrices=False)), (a[:5, :7].double(),)),
+            ("eigenvectors", lambda x: together(torch.linalg.eigh(x @ x.mT)), (a[:6].double(),)),
+            ("of one number", lambda x: together(torch.linalg.eigh(x)), (a[:1, :1].double().abs(),)),
         ]:
             expected = function(*inputs)
             found = function(*(x.to("ocl") for x in inputs)).cpu()

@@ -152,14 +152,12 @@ HP_KERNEL(svd)(HP_GLOBAL T* u, HP_GLOBAL T_part* values, HP_GLOBAL T* right, HP_
     if (hp_lid == 0) *info = -4; /* as LAPACK: the fourth argument */
     return;
   }
-  HP_FOR_LOCAL(j, n) {
-    if (factor != 1) {
-      for (hp_i64 i = 0; i < m; ++i) w[j * m + i] = number_scale(w[j * m + i], factor);
-    }
-#if VECTORS
-    for (hp_i64 i = 0; i < n; ++i) v[j * n + i] = number((T_part)(i == j));
-#endif
+  if (factor != 1) {
+    HP_FOR_LOCAL(i, m * n) w[i] = number_scale(w[i], factor);
   }
+#if VECTORS
+  HP_FOR_LOCAL(i, n * n) v[i] = number((T_part)(i % (n + 1) == 0));
+#endif
   const T_part root = T_P(sqrt)((T_part)m), tolerance = JACOBI_EPSILON * (root > 4 ? root : (T_part)4);
   const hp_i64 players = n + n % 2;
   int going = n > 1;
@@ -280,14 +278,12 @@ HP_KERNEL(eigh)(HP_GLOBAL T_part* values, HP_GLOBAL T* vectors, HP_GLOBAL hp_i32
     if (hp_lid == 0) *info = (hp_i32)n;
     return;
   }
-  HP_FOR_LOCAL(j, n) {
-    if (factor != 1) {
-      for (hp_i64 i = 0; i < n; ++i) a[j * n + i] = number_scale(a[j * n + i], factor);
-    }
-#if VECTORS
-    for (hp_i64 i = 0; i < n; ++i) v[j * n + i] = number((T_part)(i == j));
-#endif
+  if (factor != 1) {
+    HP_FOR_LOCAL(i, n * n) a[i] = number_scale(a[i], factor);
   }
+#if VECTORS
+  HP_FOR_LOCAL(i, n * n) v[i] = number((T_part)(i % (n + 1) == 0));
+#endif
   const hp_i64 players = n + n % 2, pairs = players / 2;
   int going = n > 1;
   for (int sweep = 0; going && sweep < JACOBI_SWEEPS; ++sweep) {
