@@ -1,5 +1,7 @@
 #include "nvrtc.h"
 
+#include <locale.h>
+
 #include <algorithm>
 #include <sstream>
 #include <vector>
@@ -69,6 +71,17 @@ std::string log_of(const Nvrtc& n, Program program) {
   return text.c_str();
 }
 
+// NVRTC 12 leaves the calling thread with a locale of its own, in which Python would take files for ASCII.
+class KeptLocale {
+ public:
+  KeptLocale() = default;
+  ~KeptLocale() { uselocale(before_); }
+  KeptLocale(const KeptLocale&) = delete;
+
+ private:
+  const locale_t before_ = uselocale(nullptr);
+};
+
 }  // namespace
 
 std::string compiler_version() {
@@ -100,6 +113,7 @@ HpStatus compile_source(int capability, const char* source, const char* options,
   std::vector<const char*> given;
   for (const std::string& word : words) given.push_back(word.c_str());
 
+  const KeptLocale kept;
   Program program = nullptr;
   int result = n.create(&program, source, "hardpoint.cu", 0, nullptr, nullptr);
   if (result != 0) return host->fail(HP_ERROR, "NVRTC: %s", n.error(result));

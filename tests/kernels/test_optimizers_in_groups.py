@@ -134,19 +134,19 @@ def test_lists(tmp_path, slots):
 
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 @pytest.mark.parametrize(
-    ("name", "description"),
+    ("name", "description", "each"),
     [
-        ("random:fill", "T=f32 DIST=1 WIDE=0"),
-        ("random:search", "T=f32"),
-        ("copy:transpose", "T=i32 DIMS=2 BLOCK=32"),
-        ("optimizer:adam", "T=f32 SLOTS=4 DECOUPLED=0 AMSGRAD=0 MAXIMIZE=0"),
-        ("foreach:map2", "T=f16 SLOTS=40 OP=20 ONE=0"),
+        ("random:fill", "T=f32 DIST=1 WIDE=0", 4),
+        ("random:search", "T=f32", 4),
+        ("copy:transpose", "T=i32 DIMS=2 BLOCK=32", 8),
+        ("optimizer:adam", "T=f32 SLOTS=4 DECOUPLED=0 AMSGRAD=0 MAXIMIZE=0", 4),
+        ("foreach:map2", "T=f16 SLOTS=40 OP=20 ONE=0", 16),
     ],
 )
-def test_other_dialects(name, description, dialect):
+def test_other_dialects(name, description, each, dialect):
     made = kernel_source.generate(name, description, dialect, 64)
     assert made is not None
     source, entry, elements = made
-    assert elements == 256
+    assert elements == each * 64
     head = source[: source.index(f" {entry}(")].rsplit("\n", 1)[1]
     assert {"opencl": "__kernel", "cuda": "__global__"}[dialect] in head

@@ -19,6 +19,8 @@ pytestmark = needs_compiler
 
 #: One kernel, compiled for groups of 16 threads.
 Kernel = functools.partial(KernelOfSize, group_size=16)
+#: As in normalisation.c.
+PART_COLUMNS = 16
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> None:
@@ -64,7 +66,7 @@ def test_layer_norm(tmp_path: Path, n: int) -> None:
     back = Kernel(tmp_path, "normalisation:rows_backward", "T=f32 W=f32 RMS=0 HAS_WEIGHT=1 WANTED=1 PARTS=1")
     parts, dw, db = torch.empty(3, 2, n), torch.empty(n), torch.empty(n)
     back(3, out, parts, g, x, mean, rstd, w, 11, n, 4)
-    Kernel(tmp_path, "normalisation:parts", "T=f32 W=f32")(-(-n // 64), dw, db, parts, 3, n)
+    Kernel(tmp_path, "normalisation:parts", "T=f32 W=f32")(-(-n // PART_COLUMNS), dw, db, parts, 3, n)
     wanted = torch.ops.aten.native_layer_norm_backward(g, x, [n], m, r, w, b, [True] * 3)
     for ours, right in zip((out, dw, db), wanted, strict=True):
         close(ours, right)

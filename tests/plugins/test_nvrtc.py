@@ -51,12 +51,17 @@ def compiled(source: str, *definitions: str) -> tuple[str, str]:
         getattr(library, f"nvrtcGet{what}")(program, found)
         return found.value.decode()
 
+    # NVRTC 12 leaves the thread with another locale, as plugins/cuda/nvrtc.cpp says.
+    libc = ctypes.CDLL(None)
+    libc.uselocale.restype, libc.uselocale.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    locale = libc.uselocale(None)
     try:
         if library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)) == 0:
             return text("PTX"), ""
         return "", text("ProgramLog")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+        libc.uselocale(locale)
 
 
 def complaint(source: str, *definitions: str) -> str:
