@@ -3,6 +3,8 @@
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "recorder.h"
 
@@ -19,6 +21,56 @@ struct LaunchScope {
   ~LaunchScope() { current_launch = previous; }
   Runtime* previous;
 };
+
+// Arguments for a function of Python's: tensors as objects, which it can hand on by DLPack. A pointer to a DLTensor, as
+// other kernels get it, has no owner to hand on. The memory is the caller's all the same.
+class ObjectArguments {
+ public:
+  ObjectArguments(const TVMFFIAny* args, int32_t count) : args_(args, args + count) {
+    for (TVMFFIAny& arg : args_) {
+      if (arg.type_index == kTVMFFIDLTensorPtr) adopt(arg);
+    }
+  }
+  ObjectArguments(const ObjectArguments&) = delete;
+  ObjectArguments& operator=(const ObjectArguments&) = delete;
+  ~ObjectArguments() {
+    for (TVMFFIObjectHandle object : objects_) TVMFFIObjectDecRef(object);
+  }
+  const TVMFFIAny* data() const { return args_.data(); }
+
+ private:
+  struct Tensor {
+    DLManagedTensor managed;
+    std::vector<int64_t> shape, strides;
+  };
+
+  void adopt(TVMFFIAny& arg) {
+    const DLTensor& from = *static_cast<const DLTensor*>(arg.v_ptr);
+    auto tensor = std::make_unique<Tensor>();
+    tensor->shape.assign(from.shape, from.shape + from.ndim);
+    if (from.strides != nullptr) tensor->strides.assign(from.strides, from.strides + from.ndim);
+    tensor->managed.dl_tensor = from;
+    tensor->managed.dl_tensor.shape = tensor->shape.data();
+    tensor->managed.dl_tensor.strides = from.strides != nullptr ? tensor->strides.data() : nullptr;
+    tensor->managed.manager_ctx = tensor.get();
+    tensor->managed.deleter = [](DLManagedTensor* self) { delete static_cast<Tensor*>(self->manager_ctx); };
+    TVMFFIObjectHandle object = nullptr;
+    if (TVMFFITensorFromDLPack(&tensor->managed, 0, 0, &object) != 0) return;  // the pointer serves as well
+    tensor.release();
+    objects_.push_back(object);
+    arg.type_index = kTVMFFITensor;
+    arg.v_obj = static_cast<TVMFFIObject*>(object);
+  }
+
+  std::vector<TVMFFIAny> args_;
+  std::vector<TVMFFIObjectHandle> objects_;
+};
+
+int call(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+  if (kernel.self == nullptr) return kernel.function(nullptr, args, num_args, result);
+  const ObjectArguments objects(args, num_args);
+  return kernel.function(kernel.self, objects.data(), num_args, result);
+}
 
 bool declined_or_throw(const Operator& op, const Kernel& kernel, const Stream& stream) {
   TVMFFIObjectHandle error = nullptr;
@@ -56,7 +108,7 @@ bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMF
   Recorder* const active = recorder();
   {
     const Recorder::Paused paused(active);
-    if (kernel.function(kernel.self, args, num_args, &result) != 0) return declined_or_throw(op, kernel, stream);
+    if (call(kernel, args, num_args, &result) != 0) return declined_or_throw(op, kernel, stream);
   }
   if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
   if (active != nullptr) active->launched(op, kernel, stream, args, num_args);

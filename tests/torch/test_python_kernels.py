@@ -60,6 +60,23 @@ def test_override_computes():
     assert (a + b).tolist() == [1, 2, 3]
 
 
+def test_override_computes_on_its_own_arguments():
+    """Through DLPack, which a kernel's tensors can be handed on by; strides come along."""
+    seen = []
+
+    @hardpoint.kernel("exp", strided=True)
+    def exp(out, x):
+        given = torch.from_dlpack(x)
+        seen.append((given.device.type, given.stride(), given.data_ptr()))
+        torch.from_dlpack(out).copy_(given.sinh() + given.cosh())
+
+    a = torch.randn(3, 4, device="sim").t()
+    with exp:
+        found = a.exp()
+    close(found, a.cpu().exp())
+    assert seen == [("sim", (1, 4), a.data_ptr())]
+
+
 def test_removed_kernels_are_released():
     """What a kernel's closure holds, such as device tensors, goes with it."""
 

@@ -57,7 +57,8 @@ class Override:
 def kernel(name: str, *, device: str | None = None, strided: bool = False) -> Callable[[KernelFunction], Override]:
     """Serve the standard operator ``name`` with a Python function: outputs first, then inputs, then attributes.
 
-    The function gets TVM-FFI tensors. It may raise ``NotImplementedError`` for a call that it does not take, before it
+    The function gets TVM-FFI tensors, of which ``torch.from_dlpack`` and others make theirs; their memory is valid
+    during the call. It may raise ``NotImplementedError`` for a call that it does not take, before it
     wrote anything: the next tier takes it. Without ``strided=True`` tensors arrive contiguous.
     """
 
