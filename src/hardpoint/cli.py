@@ -115,6 +115,12 @@ def check(
     resume: Annotated[
         Path | None, typer.Option(help="Keep results in this file as they come, and run only what it lacks.")
     ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Write what the device computed for operators to this folder.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Say where results differ from those that another run kept in this folder.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if anything ran on the CPU.")] = False,
     blockers: Annotated[int, typer.Option(help="Rows of the table of operators that fell to the CPU.")] = 25,
     timeout: Annotated[float, typer.Option(help="Seconds without a sign of life that end an entry.")] = 120,
@@ -140,6 +146,8 @@ def check(
                 dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else tables.DTYPES,
                 samples=samples,
                 resume=resume,
+                keep=keep,
+                against=against,
                 timeout=timeout,
                 memory=memory,
                 progress=advance,

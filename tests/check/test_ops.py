@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import hardpoint
 from hardpoint import check
@@ -160,3 +162,34 @@ def test_the_command(run_python, tmp_path: Path) -> None:
     assert {r.entry: r.verdict for r in report.results} == {"exp": "strict", "abs": "strict"}
     assert "<td>exp</td>" in (tmp_path / "r.html").read_text()
     assert "hardpoint.ops" in (tmp_path / "r.xml").read_text()
+
+
+def test_results_are_kept_and_compared_with_those_of_another_run(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    run("^(exp|add)$", keep=kept)
+    results = run("^(exp|add|abs)$", against=kept)
+    assert results["exp"].same > 6
+    assert results["add"].same > 6
+    assert results["abs"].same == 0  # nothing was kept of it
+    assert not any(r.apart for r in results.values())
+
+    def off(out: Any, x: Any) -> None:
+        torch.from_dlpack(out).copy_(torch.from_dlpack(x).sinh())
+
+    with hardpoint.kernel("exp")(off):
+        result = run("^exp$", against=kept)["exp"]
+    assert len(result.apart) > 4
+    assert "not close" in next(iter(result.apart.values()))
+    with pytest.raises(ValueError, match="there is no folder"):
+        run("^exp$", against=tmp_path / "none")
+
+
+def test_a_neighbour_of_the_right_number_is_wrong_where_numbers_are_counted() -> None:
+    def narrow(out: Any, x: Any, y: Any) -> None:
+        """As a kernel that computes in float32 and rounds would have it: the same number again."""
+        torch.from_dlpack(out).copy_(torch.from_dlpack(x))
+
+    assert run("^nextafter$")["nextafter"].verdict == "strict"
+    with hardpoint.kernel("nextafter")(narrow):
+        result = run("^nextafter$")["nextafter"]
+    assert result.count("bfloat16").failed > 3

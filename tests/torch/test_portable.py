@@ -135,3 +135,16 @@ def test_a_vendor_kernel_comes_first() -> None:
         hardpoint.reset_counters()
         assert x.exp().cpu().tolist() == pytest.approx([2.718281828] * 3)
         assert hardpoint.counters() == {"aten::exp": {"portable": 1}}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_nextafter_of_every_number_with_16_bits(dtype: torch.dtype) -> None:
+    """Bit by bit: in a wider type the next number would be rounded back."""
+    numbers = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(dtype)
+    for towards in (float("inf"), -float("inf"), 0.0, -0.0, 1.0, float("nan")):
+        other = torch.full_like(numbers, towards)
+        expected = torch.nextafter(numbers, other)
+        found = torch.nextafter(numbers.to("sim"), other.to("sim")).cpu()
+        whole = ~expected.isnan()
+        assert torch.equal(found.isnan(), expected.isnan())
+        assert torch.equal(found.view(torch.int16)[whole], expected.view(torch.int16)[whole])

@@ -7,8 +7,10 @@ tier served each operator.
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,14 @@ def _resume(path: Path, made_with: dict[str, Any]) -> dict[tuple[str, str], Resu
     return found
 
 
+def _compare_kept(result: Result, ours: Path, theirs: Path) -> None:
+    from hardpoint.check import kept
+
+    found = kept.differences(ours, theirs, result.entry) if result.mode == "ops" else {}
+    result.same = sum(not difference for difference in found.values())
+    result.apart = {call: difference for call, difference in found.items() if difference}
+
+
 def _versions() -> dict[str, str]:
     from importlib.metadata import version
 
@@ -64,6 +74,8 @@ def run(
     dtypes: Iterable[str] = tables.DTYPES,
     samples: int = SAMPLES,
     resume: str | Path | None = None,
+    keep: str | Path | None = None,
+    against: str | Path | None = None,
     isolate: bool = True,
     timeout: float = TIMEOUT,
     memory: float = MEMORY,
@@ -72,7 +84,9 @@ def run(
     """Check the chosen device and return the report.
 
     ``ops`` is a regular expression that an entry's name must match. ``resume`` names a file of results, one a line:
-    what it has is not run again, what is new is added as it comes. ``isolate=False`` runs everything in this process,
+    what it has is not run again, what is new is added as it comes. ``keep`` names a folder for what the device computed
+    in the mode ``ops``, ``against`` one that another run has filled: the report then says where the two differ.
+    ``isolate=False`` runs everything in this process,
     where kernels that were put in place with ``hardpoint.kernel`` are seen; a crash then ends the program.
     """
     from hardpoint import plugins
@@ -83,26 +97,32 @@ def run(
     options: dict[str, Any] = {"dtypes": list(dtypes), "samples": samples}
     if bad := [d for d in options["dtypes"] if d not in tables.DTYPES]:
         raise ValueError(f"there is no dtype {', '.join(bad)} in a check; there are {', '.join(tables.DTYPES)}")
+    if against is not None and not Path(against).is_dir():
+        raise ValueError(f"there is no folder {against}; `hardpoint check ops --keep {against}` makes one")
     start = time.monotonic()
     device = str(plugins.choose().name)
     execute = _Isolated(timeout, memory) if isolate else _Here()
     file = Path(resume) if resume is not None else None
     known = _resume(file, {"device": device, **options}) if file is not None else {}
     results: list[Result] = []
-    try:
+    with ExitStack() as stack:
+        if against is not None and keep is None:
+            keep = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.callback(execute.close)
         wanted = [(mode, entry) for mode in modes for entry in execute.entries(mode, ops)]
         for number, (mode, entry) in enumerate(wanted):
             result = known.get((mode, entry))
             if result is None:
-                result = execute.run(mode, entry, options)
+                folder = keep and str(Path(keep).resolve())
+                result = execute.run(mode, entry, {**options, "keep": folder})
+                if keep is not None and against is not None:
+                    _compare_kept(result, Path(keep), Path(against))
                 if file is not None:
                     with file.open("a") as lines:
                         lines.write(json.dumps(asdict(result)) + "\n")
             results.append(result)
             if progress is not None:
                 progress(number + 1, len(wanted), result)
-    finally:
-        execute.close()
     seconds = round(time.monotonic() - start, 1)
     return Report(device, results, _versions(), {**options, "ops": ops}, seconds)
 

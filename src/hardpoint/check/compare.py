@@ -60,7 +60,8 @@ def values_of(tensor: torch.Tensor) -> closeness.Values:
     return closeness.Values(single.numpy(force=True), str(tensor.dtype).removeprefix("torch."))
 
 
-def _message(actual: torch.Tensor, expected: torch.Tensor, tolerance: tuple[float, float] | None) -> str:
+def message(actual: torch.Tensor, expected: torch.Tensor, tolerance: tuple[float, float] | None = None) -> str:
+    """How two tensors on the CPU differ, in words."""
     rtol, atol = tolerance or (None, None)
     try:
         torch.testing.assert_close(actual, expected, equal_nan=True, rtol=rtol, atol=atol, check_stride=False)
@@ -101,7 +102,7 @@ def values(
         wide = exact[position] if exact and len(exact) == len(right) else None
         if isinstance(wide, torch.Tensor) and closeness.as_accurate(ours, native, values_of(wide).array):
             continue
-        return _message(plain(a), plain(e), tolerance)
+        return message(plain(a), plain(e), tolerance)
     return ""
 
 

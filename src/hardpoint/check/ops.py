@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -13,7 +14,7 @@ from torch.utils._pytree import tree_map
 
 import hardpoint
 from hardpoint import ops as standard
-from hardpoint.check import compare, tables
+from hardpoint.check import compare, kept, tables
 from hardpoint.check.report import Result
 from hardpoint.check.samples import (
     WIDER,
@@ -65,6 +66,9 @@ class Entry:
         self.result = Result("ops", name)
         #: What each part of the current check did on the device.
         self._counters: list[dict[str, dict[str, int]]] = []
+        #: What the device computed in each check, where that is to be kept, and the check that runs.
+        self.kept: dict[str, list[Any]] | None = None
+        self._at = ""
 
     def run(self, dtypes: list[str]) -> Result:
         """All dtypes that the CPU supports for it."""
@@ -81,7 +85,7 @@ class Entry:
         return self.result.settle()
 
     def _dtype(self, name: str, dtype: torch.dtype) -> None:
-        torch.manual_seed(zlib.crc32(f"{self.name} {name}".encode()))
+        self._seed(name)
         gradient = (
             (dtype.is_floating_point or dtype.is_complex)
             and self.info.supports_autograd
@@ -95,7 +99,10 @@ class Entry:
             self.result.detail = f"{name}: no samples: {error}"
             return
         for number, (label, check) in enumerate(self._checks(samples, name, dtype, gradient)):
-            self.step(f"{name}, {label or 'sample'} {number}")
+            self._at = f"{name}, {label or 'sample'} {number}"
+            self.step(self._at)
+            # The same numbers on every device, whatever became of the checks before.
+            self._seed(self._at)
             self._counters.clear()
             try:
                 problem = check()
@@ -142,6 +149,9 @@ class Entry:
 
     # ---- Running one call
 
+    def _seed(self, what: str) -> None:
+        torch.manual_seed(zlib.crc32(f"{self.name} {what}".encode()))
+
     def _on_cpu(self, sample: Sample, function: Callable[..., Any], **extra: Any) -> Any:
         try:
             return sample.call(function, **extra)
@@ -166,8 +176,19 @@ class Entry:
             self._counters.append(hardpoint.counters())
         return result
 
+    def _keep(self, call: str, result: Callable[[], Any]) -> None:
+        if self.kept is not None:
+            with torch.no_grad():
+                self.kept[call] = kept.leaves(result())
+
     def _tolerance(self, dtype: torch.dtype) -> tuple[float, float] | None:
         return standard.tolerances().get((self.name.replace(".", "_"), str(dtype).removeprefix("torch.")))
+
+    def _judge(self, sample: Sample, dtype: torch.dtype, reference: Callable[[], Any]) -> tuple[Any, Any]:
+        """For the operator's own result: the reference in a wider dtype, if that is one, and the tolerance."""
+        if self.name in tables.EXACT:
+            return None, (0.0, 0.0)
+        return reference if _can_be_widened(sample, dtype) else None, self._tolerance(dtype)
 
     def _view(self, sample: Sample, result: Any) -> Any:
         return sample.process(result) if self.name in tables.AMBIGUOUS else result
@@ -195,12 +216,14 @@ class Entry:
                 self._view(placed, actual),
                 self._view(sample, expected),
                 self.device,
-                reference if _can_be_widened(sample, dtype) else None,
-                self._tolerance(dtype),
+                *self._judge(sample, dtype, reference),
             )
             if problem and not self._same_choice(sample, actual, expected):
-                random = self._is_random(sample, expected, state)
-                return compare.metadata(actual, expected, self.device) if random else problem
+                if self._is_random(sample, expected, state):
+                    return compare.metadata(actual, expected, self.device)
+                self._keep(self._at, lambda: self._view(placed, actual))
+                return problem
+        self._keep(self._at, lambda: self._view(placed, actual))
         return self._backward(sample, placed, expected, actual, dtype) if gradient else ""
 
     def _kept_wider(self, sample: Sample, actual: Any, expected: Any) -> Any:
@@ -276,6 +299,7 @@ class Entry:
             return ""
         given = [seed.to(self.device) for seed in seeds]
         ours, _ = self._on_device(lambda: gradients(placed, actual, given, self.device), "backward: ")
+        self._keep(f"{self._at}, backward", lambda: ours)
 
         def reference() -> Any:
             wide = widened(sample)
@@ -321,8 +345,7 @@ class Entry:
             wide.call(function)
             return wide.input
 
-        exact = reference if _can_be_widened(sample, dtype) else None
-        return compare.values(ours.input, right.input, self.device, exact, self._tolerance(dtype))
+        return compare.values(ours.input, right.input, self.device, *self._judge(sample, dtype, reference))
 
     def _out(self, sample: Sample, dtype: torch.dtype, resize: bool) -> str:
         right = without_gradient(sample)
@@ -352,8 +375,8 @@ class Entry:
             return wide.call(self.info)
 
         view = self._view
-        tolerance = self._tolerance(dtype)
-        problem = compare.values(view(placed, ours), view(right, expected), self.device, reference, tolerance)
+        judge = self._judge(sample, dtype, reference)
+        problem = compare.values(view(placed, ours), view(right, expected), self.device, *judge)
         return "" if problem and self._same_choice(right, ours, expected) else problem
 
     def _unwritten(self, sample: Sample) -> str:
@@ -409,7 +432,13 @@ def _on_cpu(result: Any) -> Any:
 
 def run(name: str, device: str, options: dict[str, Any], step: Step) -> Result:
     """Check one entry."""
-    return Entry(name, database_cached()[name], device, options["samples"], step).run(options["dtypes"])
+    entry = Entry(name, database_cached()[name], device, options["samples"], step)
+    folder = options.get("keep")
+    entry.kept = {} if folder else None
+    result = entry.run(options["dtypes"])
+    if folder and entry.kept:
+        kept.save(Path(folder), name, entry.kept)
+    return result
 
 
 _database: dict[str, Any] | None = None

@@ -60,6 +60,20 @@ def text(report: Report, console: Console, *, blockers: int = 25) -> None:
             failure = result.failure if len(result.failure) < 400 else f"{result.failure[:400]}..."
             table.add_row(result.mode, result.entry, shown, counts(result), _plain(failure))
         console.print(table)
+    _kept(report, console)
+
+
+def _kept(report: Report, console: Console) -> None:
+    """Where results differ from those of another run."""
+    apart = [(r.entry, call, difference) for r in report.results for call, difference in r.apart.items()]
+    if not (same := sum(r.same for r in report.results)) and not apart:
+        return
+    console.print(f"Against the other run: {same:,} calls with the same results, {len(apart):,} with others")
+    if apart:
+        table = Table("entry", "call", "difference")
+        for entry, call, difference in apart:
+            table.add_row(entry, call, _plain(difference[:200]))
+        console.print(table)
 
 
 def _plain(message: str) -> str:

@@ -43,6 +43,9 @@ class Result:
     #: The first failure's message.
     failure: str = ""
     tiers: Tiers = field(default_factory=dict)
+    #: Against what another run kept: calls with the same result, and how others differ.
+    same: int = 0
+    apart: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

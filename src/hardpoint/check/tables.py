@@ -95,6 +95,9 @@ TIES: dict[str, int | None] = {
 #: Entries with arguments that torch wants on the CPU whatever the device: their positions after the input.
 ON_THE_CPU: dict[str, tuple[int, ...]] = {"tensor_split": (0,)}
 
+#: Entries whose result is one number of the dtype and no other: a neighbour is wrong, and a wider dtype says nothing.
+EXACT = frozenset({"nextafter"})
+
 #: Keyword arguments of a sample that make any entry random when they are not 0.
 RANDOM_ARGUMENTS = ("dropout_p",)
 

@@ -44,7 +44,7 @@ def entries(mode: str, pattern: str) -> list[str]:
 def run(mode: str, entry: str, options: dict[str, Any], step: Callable[[str], None]) -> Result:
     """Run one entry in this process."""
     start = time.monotonic()
-    with warnings.catch_warnings(), _seeds_of_other_devices_left_alone():
+    with warnings.catch_warnings(), seeds_of_other_devices_left_alone():
         warnings.simplefilter("ignore")
         try:
             module = importlib.import_module(f"hardpoint.check.{mode}")
@@ -59,7 +59,7 @@ def run(mode: str, entry: str, options: dict[str, Any], step: Callable[[str], No
 
 
 @contextmanager
-def _seeds_of_other_devices_left_alone() -> Iterator[None]:
+def seeds_of_other_devices_left_alone() -> Iterator[None]:
     """Samples are made from fresh seeds, and each seed would be queued for devices that nobody uses, with a traceback.
 
     That would take most of a run's time.

@@ -65,6 +65,16 @@ HP_FN hp_u16 hp_store_f16(float value) {
   return (hp_u16)(sign | half);
 }
 
+/* The number after x in the direction of y; either format orders its numbers as their bits, sign aside. */
+HP_FN hp_u16 hp_next16(hp_u16 x, hp_u16 y) {
+  const hp_u16 sign = 0x8000u, rest = 0x7fffu;
+  /* As whole numbers they compare as the floats do. NaNs lie beyond the infinities and are dealt with before. */
+  const hp_i32 from = x & sign ? -(hp_i32)(x & rest) : (hp_i32)x, to = y & sign ? -(hp_i32)(y & rest) : (hp_i32)y;
+  const hp_i32 next = from + (from < to) - (from > to);
+  if (from == to) return y;
+  return (hp_u16)(next < 0 || (next == 0 && (x & sign)) ? sign | (hp_u16)-next : next);
+}
+
 /* Runs of 16-bit floats to and from float. Kernels where a group is one work-item go through them, a piece of
  * HP_STAGE at a time: compilers do not make the processor's own conversions of a plain loop. */
 #define HP_STAGE 256

@@ -77,7 +77,7 @@ def expression(op: Op, spec: Specialisation) -> str | None:
         chosen = variants[spec.variant]
     if isinstance(chosen, Mapping):
         kinds = {**dict.fromkeys(FLOATS, "float"), **dict.fromkeys(PARTS, "complex"), "bool": "bool"}
-        return chosen.get(kinds.get(spec.compute, "int"))
+        return chosen.get(spec.compute, chosen.get(kinds.get(spec.compute, "int")))
     # One expression for all real dtypes; functions of M exist for floating-point numbers only.
     return chosen if spec.compute in FLOATS or ("M(" not in chosen and spec.compute not in PARTS) else None
 

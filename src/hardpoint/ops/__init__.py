@@ -41,8 +41,9 @@ Iteration = Literal[
 ]
 
 #: An expression for every real dtype, or one for each class of dtypes that has one: ``float``, ``int``, ``bool`` and
-#: ``complex``. Complex numbers have no signs for arithmetic, only functions: ``M(add)(self, other)``; see
-#: kernels/math_complex.h. Where the output is real or bool, it gets the real part.
+#: ``complex``; one for a single dtype (``bf16``) comes before its class's. Complex numbers have no signs for
+#: arithmetic, only functions: ``M(add)(self, other)``; see kernels/math_complex.h. Where the output is real or bool, it
+#: gets the real part.
 Expression = str | Mapping[str, str]
 
 

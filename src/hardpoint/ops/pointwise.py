@@ -72,6 +72,12 @@ def rounding(name: str) -> Op:
     return unary(name, f"out = {name}(self)", {"float": f"M({name})(self)", "int": "self"})
 
 
+def _next16(dtype: str) -> str:
+    """The next number of a dtype with 16 bits, which is computed in a wider one elsewhere."""
+    step = f"hp_load_{dtype}(hp_next16(hp_store_{dtype}(self), hp_store_{dtype}(other)))"
+    return f"self != self || other != other ? self + other : {step}"
+
+
 #: From the nearer end, which is exact at both.
 LERP = {
     "float": "M(abs)(weight) < (T)0.5 ? self + weight * (end - self) : end - (end - self) * ((T)1 - weight)",
@@ -392,7 +398,16 @@ ELEMENTARY = (
     binary("atan2", "the angle of (other, self)", {"float": "M(atan2)(self, other)"}, "atan2"),
     binary("hypot", "sqrt(self² + other²)", {"float": "M(hypot)(self, other)"}, "hypot"),
     binary("copysign", "|self| with other's sign", {"float": "M(copysign)(self, other)"}),
-    binary("nextafter", "the next number towards other", {"float": "M(nextafter)(self, other)"}, "nextafter"),
+    binary(
+        "nextafter",
+        "the next number towards other",
+        {
+            "float": "M(nextafter)(self, other)",
+            "f16": _next16("f16"),
+            "bf16": _next16("bf16"),
+        },
+        "nextafter",
+    ),
     binary("logaddexp", "log(exp(self) + exp(other))", {"float": "M(logaddexp)(self, other)"}, "logaddexp"),
     binary("logaddexp2", "log2(2^self + 2^other)", {"float": "M(logaddexp2)(self, other)"}, "logaddexp2"),
     binary("xlogy", "self * log(other), 0 where self is 0", {"float": "M(xlogy)(self, other)"}),
