@@ -14,30 +14,39 @@ import sys
 sys.path.pop(0)  # this folder: its files must not stand in for modules of the same names
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sysconfig
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("kernels", "operators", "models")
-#: Seconds for all models of one side; torch.compile may need more.
+#: Seconds for all models of one side, and for all operators; torch.compile may need more.
 PATIENCE = 150
 #: Regular expressions that share the operators out among processes.
 SHARES = (
     ["^_?[a-b]", "^_?[c-e]", "^_?f", "^_?[g-k]", r"^_?linalg\.[a-l]", r"^linalg\.[m-z]", "^_?l[^i]", "^_?m"]
     + [rf"^nn\.functional\.[{letters}]" for letters in ("a-c", "d-l", "m-p", "q-z")]
-    + ["^n[^n]", "^[o-r]", "^s[a-o]", "^s[p-z]", "^[t-z]", "^(__|[A-Z]|_[^a-gk-m])", "^_?li(n[^a]|[^n])"]
+    + [rf"^special\.{letters}" for letters in ("[abeinxz]", "c", "[hl]", "[mp]", "s")]
+    + ["^n[^n]", "^[o-r]", "^s[a-o]", "^s(p[^e]|[q-z])", "^[t-z]", "^(__|[A-Z]|_[^a-gk-m])", "^_?li(n[^a]|[^n])"]
 )
 
+#: Seconds for everything; the last side gets what is left of them.
+LIMIT = 580
+#: Environment variable: when all began.
+STARTED = "HARDPOINT_H200_STARTED"
 #: Sides that run on nv, and what torch.compile is given as the backend.
 OURS, COMPILED = ("nv", "graph"), {"graph": "hardpoint", "inductor": "inductor"}
 
@@ -74,6 +83,11 @@ def prepare(wheels: Path) -> str:
 
 
 # ---- Timing
+
+
+def elapsed() -> float:
+    """Seconds since all began."""
+    return time.time() - float(os.environ[STARTED])
 
 
 def wait(device: str) -> None:
@@ -356,23 +370,35 @@ def cpu_calls(work: Work) -> dict[str, int]:
     return {name: tiers["cpu"] for name, tiers in hardpoint.counters().items() if tiers.get("cpu")}
 
 
-def measure_models(names: list[str], sides: tuple[str, ...]) -> list[dict[str, Any]]:
+def start_side(side: str, names: list[str], lines: Any) -> subprocess.Popen[bytes]:
     """A process for each side: where a plug-in is mounted, torch's own backend cannot compute gradients."""
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if side in OURS else "0"}
+    if side not in OURS:
+        environment.pop("HARDPOINT_DEVICE", None)
+    # Graph mode is for what launches decide.
+    some = [name for name in names if side != "graph" or name in inferences()]
+    command = [sys.executable, __file__, "--side", side, "--models", *some]
+    # A session of its own: torch.compile starts processes, which must end with it.
+    return subprocess.Popen(command, env=environment, stdout=lines, start_new_session=True)
+
+
+def end_side(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def measure_models(names: list[str], sides: tuple[str, ...]) -> list[dict[str, Any]]:
     taken: dict[str, dict[str, Any]] = {name: {"name": name} for name in names}
     for side in sides:
-        environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if side in OURS else "0"}
-        if side not in OURS:
-            environment.pop("HARDPOINT_DEVICE", None)
         with tempfile.TemporaryFile("w+") as lines:
-            # Graph mode is for what launches decide.
-            some = [name for name in names if side != "graph" or name in inferences()]
-            command = [sys.executable, __file__, "--side", side, "--models", *some]
-            process = subprocess.Popen(command, env=environment, stdout=lines)
+            patience = max(0, min(PATIENCE, LIMIT - elapsed()))
+            process = start_side(side, names, lines)
             try:
-                process.wait(timeout=PATIENCE)
+                process.wait(timeout=patience)
             except subprocess.TimeoutExpired:
-                process.kill()
-                print(f"{side}: not all models within {PATIENCE} s")
+                end_side(process)
+                print(f"{side}: not all models within {patience:.0f} s")
             lines.seek(0)
             for result in map(json.loads, (line for line in lines if line.startswith('{"name"'))):
                 taken[result["name"]][side] = result
@@ -400,23 +426,78 @@ def print_models(results: list[dict[str, Any]]) -> None:
 # ---- Operators
 
 
+def record(folder: Path, pattern: str, dtypes: str, samples: int) -> None:
+    """Judge torch.cuda as ``hardpoint check`` judges a plug-in, and keep its results: a line for each entry."""
+    # Hardpoint first, while nothing is there to mount a device on; then torch, which is to mount none.
+    os.environ.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    import hardpoint  # noqa: F401
+
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    import torch
+
+    from hardpoint.check import ops, worker
+
+    torch.set_num_threads(1)
+    torch.cuda.init()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    warnings.simplefilter("ignore")
+    given = {"dtypes": dtypes.split(","), "samples": samples, "keep": str(folder)}
+    with worker.seeds_of_other_devices_left_alone():
+        for name in worker.entries("ops", pattern):
+            print(json.dumps(asdict(ops.run(name, "cuda", given, lambda at: None))), flush=True)
+
+
+def _checks(folder: Path, index: int, dtypes: str, samples: int) -> dict[str, list[str]]:
+    """Commands for one share of the operators, by the side that they judge."""
+    same = ["--samples", str(samples), "--dtypes", dtypes]
+    ours = ["-m", "hardpoint.cli", "check", "ops", "--ops", SHARES[index], "--memory", "0", *same]
+    ours += ["--resume", f"{folder}/nv{index}.jsonl", "--keep", f"{folder}/nv"]
+    return {
+        "nv": [sys.executable, *ours],
+        "cuda": [sys.executable, __file__, "--record", f"{folder}/cuda", "--ops", SHARES[index], *same],
+    }
+
+
 def measure_operators(dtypes: str, samples: int) -> list[dict[str, Any]]:
-    """``hardpoint check``, several processes at once: OpInfo's samples against the CPU, judged in float64."""
-    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
-    with tempfile.TemporaryDirectory() as folder:
-        running = []
-        for index, pattern in enumerate(SHARES):
-            command = [sys.executable, "-m", "hardpoint.cli", "check", "ops", "--ops", pattern, "--memory", "0"]
-            command += ["--samples", str(samples), "--dtypes", dtypes, "--resume", f"{folder}/{index}.jsonl"]
-            with Path(folder, f"{index}.txt").open("w") as output:
-                running.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
-        for index, process in enumerate(running):
-            process.wait(timeout=400)
-            if not Path(folder, f"{index}.jsonl").exists():
-                told = Path(folder, f"{index}.txt").read_text()
-                raise SystemExit(f"hardpoint check ended with {process.returncode} and no result:\n{told}")
-        found = [json.loads(line) for path in Path(folder).glob("*.jsonl") for line in path.read_text().splitlines()]
-    return list({result["entry"]: result for result in found if "entry" in result}.values())
+    """OpInfo's samples against the CPU, judged in float64, on both sides; then one side's results against the other's.
+
+    Many processes at once, since a plug-in and torch.cuda cannot both compute gradients in one.
+    """
+    from hardpoint.check import kept
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, running = Path(temporary), []
+        for index in range(len(SHARES)):
+            for side, command in _checks(folder, index, dtypes, samples).items():
+                # One seed of hashes: some samples come out of sets.
+                environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1", "PYTHONHASHSEED": "0"}
+                path = folder / f"{side}{index}.txt"
+                with path.open("w") as output:
+                    process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+                running.append((f"{side} {SHARES[index]}", path, process))
+        until = time.monotonic() + PATIENCE
+        for share, path, process in running:
+            try:
+                process.wait(timeout=max(1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                print(f"{share}: not done within {PATIENCE} s")
+            if path.name.startswith("nv") and not path.with_suffix(".jsonl").exists():
+                told = path.read_text()
+                raise SystemExit(f"{share}: the check ended with {process.returncode} and no result:\n{told}")
+        found: dict[str, dict[str, dict[str, Any]]] = {}
+        for side, files in (("nv", folder.glob("nv*.jsonl")), ("cuda", folder.glob("cuda*.txt"))):
+            for line in (line for path in files for line in path.read_text().splitlines()):
+                if line.startswith("{") and "entry" in (result := json.loads(line)):
+                    found.setdefault(result["entry"], {})[side] = result
+        results = []
+        for entry, sides in found.items():
+            calls = kept.differences(folder / "nv", folder / "cuda", entry)
+            apart = {call: difference for call, difference in calls.items() if difference}
+            cuda = sides.get("cuda", {"verdict": "not run", "failure": ""})
+            beside = {"cuda": cuda["verdict"], "cuda_failure": cuda["failure"]}
+            results.append({**sides["nv"], **beside, "same": len(calls) - len(apart), "apart": apart})
+    return results
 
 
 def print_operators(results: list[dict[str, Any]], dtypes: str) -> None:
@@ -425,8 +506,25 @@ def print_operators(results: list[dict[str, Any]], dtypes: str) -> None:
     print(", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
     for result in results:
         if result["verdict"] not in ("strict", "not tested"):
-            first = (result["failure"].splitlines() or [""])[0]
-            print(f"  {result['entry']}: {result['verdict']} {first}")
+            print(f"  {result['entry']}: {result['verdict']} {_first_line(result['failure'])}")
+    wrong = [result for result in results if result["cuda"] in ("partly", "failed")]
+    late = sum(result["cuda"] == "not run" for result in results)
+    print(f"\ntorch.cuda, judged in the same way: {len(wrong)} entries differ from the CPU; {late} were not run")
+    for result in wrong:
+        print(f"  {result['entry']}: {result['cuda']} {_first_line(result['cuda_failure'])}")
+    apart = [result for result in results if result["apart"]]
+    calls = sum(result["same"] for result in results), sum(len(result["apart"]) for result in apart)
+    print(
+        f"\nThe two, within torch's tolerances: {calls[0]:,} calls agree, {calls[1]:,} of {len(apart)} entries do not"
+    )
+    for result in apart:
+        call, difference = next(iter(result["apart"].items()))
+        whose = " (where torch.cuda differs from the CPU)" if result in wrong else ""
+        print(f"  {result['entry']}{whose}: {len(result['apart'])}, such as {call}: {_first_line(difference)}")
+
+
+def _first_line(message: str) -> str:
+    return (message.splitlines() or [""])[0][:160]
 
 
 def main() -> None:
@@ -436,11 +534,14 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, action="append", help="this part; may be given again")
     parser.add_argument("--models", nargs="*", help="these models only, by their names")
     parser.add_argument("--side", choices=(*OURS, "cuda", "inductor"), help=argparse.SUPPRESS)
+    parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--ops", default="", help=argparse.SUPPRESS)
     parser.add_argument("--no-inductor", action="store_true", help="leave torch.compile's times out")
     parser.add_argument("--dtypes", default="float32,bfloat16,float16,int64,bool", help="of the operators")
     parser.add_argument("--samples", type=int, default=2, help="for each operator and dtype")
     parser.add_argument("--json", type=Path, help="write everything that was measured")
     options = parser.parse_args()
+    os.environ.setdefault(STARTED, str(time.time()))  # kept when this program starts again, in an environment
     if importlib.util.find_spec("hardpoint") is None or not Path(sys.prefix).exists():
         if options.wheels is None:
             parser.error("Hardpoint is not installed here: name a folder of wheels to build with (--wheels)")
@@ -455,6 +556,9 @@ def main() -> None:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         measure_side(options.side, options.models)
         return
+    if options.record:
+        record(options.record, options.ops, options.dtypes, options.samples)
+        return
     os.environ["HARDPOINT_DEVICE"] = "nv"
     import torch
 
@@ -468,18 +572,26 @@ def main() -> None:
         f"{device['name']}, torch {torch.__version__}, Hardpoint {hardpoint.__version__}, {time.strftime('%Y-%m-%d')}"
     )
     parts = options.only or PARTS
+    names = options.models or list(models())
     measured: dict[str, Any] = {}
     if "kernels" in parts:
         measured["kernels"] = measure_kernels()
         print_kernels(measured["kernels"])
-    sys.stdout.flush()
+        print(f"\n{elapsed():.0f} s so far", flush=True)
     if "operators" in parts:
+        # Nothing is timed here: a good time for torch.compile to fill its caches.
+        inductor = "models" in parts and not options.no_inductor
+        ahead = start_side("inductor", names, subprocess.DEVNULL) if inductor else None
         measured["operators"] = measure_operators(options.dtypes, options.samples)
         print_operators(measured["operators"], options.dtypes)
+        if ahead:
+            end_side(ahead)
+        print(f"\n{elapsed():.0f} s so far", flush=True)
     if "models" in parts:
         sides = ("nv", "cuda", "graph", *["inductor"] * (not options.no_inductor))
-        measured["models"] = measure_models(options.models or list(models()), sides)
+        measured["models"] = measure_models(names, sides)
         print_models(measured["models"])
+    print(f"\n{elapsed():.0f} s in all")
     if options.json:
         options.json.write_text(json.dumps(measured, indent=1))
 
