@@ -56,6 +56,14 @@ def measure() -> list[tuple[str, float, float, float | None]]:
     )
     both("empty, C++", lambda on: native.time_empty(x if on else a, calls), 1.0)
     both("sub, Python, portable kernel", lambda on: python_ns((lambda: x - y) if on else (lambda: a - b), 10_000), None)
+    # sim leaves such copies to the portable kernel, and says so in each call.
+    m, n = torch.randn(64, 64, device=device), torch.randn(64, 64)
+    s, t = torch.empty_like(m).t(), torch.empty_like(n).t()
+    both(
+        "copy, Python, declined",
+        lambda on: python_ns((lambda: m.copy_(s)) if on else (lambda: n.copy_(t)), 10_000),
+        None,
+    )
     both(
         "cross, Python, decomposition",
         lambda on: python_ns((lambda: torch.linalg.cross(x, y)) if on else (lambda: torch.linalg.cross(a, b)), 2_000),

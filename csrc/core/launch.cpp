@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "recorder.h"
@@ -15,6 +16,9 @@ thread_local Runtime* current_launch = nullptr;
 
 // TVM-FFI's environment stream of this thread, as we last set it: setting it again costs more than comparing.
 thread_local std::array<HpStream, kMaxDevices> environment_streams{};
+
+// Whether the kernel that this thread runs said "not this call".
+thread_local bool declined = false;
 
 struct LaunchScope {
   explicit LaunchScope(Runtime& runtime) : previous(current_launch) { current_launch = &runtime; }
@@ -75,6 +79,7 @@ int call(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args, TVMFFIAn
 bool declined_or_throw(const Operator& op, const Kernel& kernel, const Stream& stream) {
   TVMFFIObjectHandle error = nullptr;
   TVMFFIErrorMoveFromRaised(&error);
+  if (error == nullptr && std::exchange(declined, false)) return false;
   std::string kind = "Error", message = "(no message)";
   if (error != nullptr) {
     const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(error);
@@ -88,6 +93,11 @@ bool declined_or_throw(const Operator& op, const Kernel& kernel, const Stream& s
 }
 
 }  // namespace
+
+bool note_declined() {
+  declined = current_launch != nullptr;
+  return declined;
+}
 
 Runtime* launching_runtime() {
   if (current_launch != nullptr) return current_launch;
@@ -104,6 +114,7 @@ bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMF
   LaunchScope launch_scope(stream.device.runtime);
   OperatorScope operator_scope(op);
   stream.note_launch(&op);
+  declined = false;
   TVMFFIAny result{};
   Recorder* const active = recorder();
   {

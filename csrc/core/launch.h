@@ -12,6 +12,9 @@ namespace hp {
 // the operator, when it failed.
 bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args, int32_t num_args);
 
+// The kernel that this thread is in will return "not this call"; false outside of kernels, where that is an error.
+bool note_declined();
+
 // The runtime whose kernel this thread is in; outside of kernels the only mounted one, else null.
 Runtime* launching_runtime();
 
