@@ -295,7 +295,10 @@ void copy_tensor(const Tensor& dst, const Tensor& src_given, bool non_blocking) 
   TORCH_CHECK(dst.layout() == c10::kStrided && src_given.layout() == c10::kStrided, runtime().name(),
               " holds dense tensors only: cannot copy ", src_given.layout(), " to ", dst.layout());
   if (dst.is_same(src_given)) return;
-  const Tensor src = src_given.sizes() == dst.sizes() ? src_given : src_given.expand_as(dst);
+  // Borrowed where it can be: a second owner of a tensor that Python has takes Python's lock, twice.
+  const auto given = src_given.sizes() == dst.sizes() ? c10::MaybeOwned<Tensor>::borrowed(src_given)
+                                                      : c10::MaybeOwned<Tensor>::owned(src_given.expand_as(dst));
+  const Tensor& src = *given;
   if (dst.numel() == 0) return;
   const bool to_device = on_device(dst), from_device = on_device(src);
   if (to_device && from_device) {

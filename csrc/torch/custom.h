@@ -61,17 +61,17 @@ bool all_on_device(const Tensors&... tensors) {
 // Stands in for an output that a kernel cannot write directly: `finish` copies it over.
 class ContiguousOutput {
  public:
-  explicit ContiguousOutput(const Tensor& output)
-      : output_(output),
-        used_(output.is_contiguous() ? output : empty(output.sizes(), output.scalar_type(), output.device().index())) {}
-  const Tensor& tensor() const { return used_; }
+  explicit ContiguousOutput(const Tensor& output) : output_(output) {
+    if (!output.is_contiguous()) stand_in_ = empty(output.sizes(), output.scalar_type(), output.device().index());
+  }
+  const Tensor& tensor() const { return stand_in_.defined() ? stand_in_ : output_; }
   void finish() const {
-    if (!used_.is_same(output_)) copy_tensor(output_, used_, false);
+    if (stand_in_.defined()) copy_tensor(output_, stand_in_, false);
   }
 
  private:
   const Tensor& output_;
-  const Tensor used_;
+  Tensor stand_in_;
 };
 
 // Sizes are settled; `launch` gets contiguous views.
@@ -79,8 +79,8 @@ template <class Launch>
 bool with_contiguous(const Tensor& to, const Tensor& from, Launch launch) {
   if (to.numel() == 0) return true;
   const ContiguousOutput target(to);
-  const Tensor source = from.contiguous();
-  if (!launch(view(target.tensor()), view(source))) return false;
+  const auto source = from.expect_contiguous();
+  if (!launch(view(target.tensor()), view(*source))) return false;
   target.finish();
   return true;
 }

@@ -9,6 +9,8 @@
 #include <ATen/native/Resize.h>
 #include <torch/version.h>
 
+#include <functional>
+
 #include "../core/service.h"
 #include "decomposition.h"
 #include "kernel_call.h"
@@ -58,10 +60,12 @@ void prepare_output(Form form, at::Tensor& output, at::IntArrayRef sizes, at::In
 template <class Meta, Form kForm, int kOutputs>
 class Structured final : public Meta {
  public:
-  std::array<at::Tensor, kOutputs> outputs;
+  // Given outputs are not owned: a second owner of a tensor that Python has takes Python's lock, twice.
+  using Output = std::conditional_t<kForm == Form::kFunctional, at::Tensor, std::reference_wrapper<at::Tensor>>;
+  std::array<Output, kOutputs> outputs;
 
   template <class... Given>
-  explicit Structured(const Given&... given) : outputs{given...} {}
+  explicit Structured(Given&... given) : outputs{given...} {}
 
   void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
                           at::TensorOptions options HP_NAMES_PARAMETER) override {
