@@ -71,7 +71,7 @@ class ObjectArguments {
 };
 
 int call(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
-  if (kernel.self == nullptr) return kernel.function(nullptr, args, num_args, result);
+  if (!(kernel.flags & kPythonKernel)) return kernel.function(kernel.self, args, num_args, result);
   const ObjectArguments objects(args, num_args);
   return kernel.function(kernel.self, objects.data(), num_args, result);
 }
@@ -120,6 +120,8 @@ bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMF
   {
     const Recorder::Paused paused(active);
     if (call(kernel, args, num_args, &result) != 0) return declined_or_throw(op, kernel, stream);
+    // A function of Python's declines without an error, too.
+    if ((kernel.flags & kPythonKernel) && std::exchange(declined, false)) return false;
   }
   if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
   if (active != nullptr) active->launched(op, kernel, stream, args, num_args);

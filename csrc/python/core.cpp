@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "allocator.h"
+#include "launch.h"
 #include "operator.h"
 #include "plugin.h"
 #include "portable.h"
@@ -110,7 +111,9 @@ PYBIND11_MODULE(_core, m) {
   m.def("remove_override", [](const std::string& runtime, int64_t token) {
     hp::KernelRegistry::remove_override(runtime_named(runtime), token);
   });
+  m.def("note_declined", &hp::note_declined);
   m.attr("KERNEL_STRIDED") = static_cast<uint64_t>(HP_KERNEL_STRIDED);
+  m.attr("KERNEL_PYTHON") = hp::kPythonKernel;
 
   m.def("compiler", [](const std::string& runtime, int index) -> py::object {
     hp::Device& device = runtime_named(runtime).device(index);

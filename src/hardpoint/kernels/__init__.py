@@ -20,18 +20,20 @@ class Override:
         self.function = function
         import tvm_ffi  # here, because it imports torch where that is installed
 
-        # TVM-FFI passes the kinds of error that it knows by name, and this one means "not this call" to us.
-        tvm_ffi.register_error("NotImplementedError", NotImplementedError)
         # The core keeps what it is given for ever, since a call may be in it; so it is given a way to the function.
         self._target = target = [function]
 
         def call(*args: Any) -> Any:
-            if not target:
-                raise NotImplementedError
-            return target[0](*args)
+            try:
+                if target:
+                    return target[0](*args)
+            except NotImplementedError:
+                pass
+            # Not as an exception: TVM-FFI would make an error object with a traceback of it, for nobody to read.
+            core.note_declined()
 
         self._handle = tvm_ffi.convert(call)
-        flags = core.KERNEL_STRIDED if strided else 0
+        flags = core.KERNEL_PYTHON | (core.KERNEL_STRIDED if strided else 0)
         self._token: int | None = core.override_kernel(device, name, self._handle.__chandle__(), flags)
 
     def remove(self) -> None:
