@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from opencl_driver import needs_opencl
+from opencl_driver import installed_library, needs_opencl
 
 from hardpoint import opencl
 
@@ -202,6 +205,39 @@ def test_without_double_precision(run_python: RunPython, tmp_path: Path) -> None
         HARDPOINT_DEVICE="ocl",
         HARDPOINT_CACHE=str(tmp_path / "cache"),
     )
+
+
+@needs_opencl
+@pytest.mark.skipif(platform.machine() != "x86_64" or shutil.which("g++") is None, reason="needs g++ for x86-64")
+def test_unified_shared_memory(run_python: RunPython, tmp_path: Path) -> None:
+    """Where a driver has it, it is preferred: the functions of shared virtual memory are not called."""
+    root = Path(__file__).parents[2]
+    source, library = Path(__file__).with_name("unified_opencl.cpp"), tmp_path / "libOpenCL.so.1"
+    command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{root / 'include'}", str(source), "-o", str(library)]
+    subprocess.run([*command, "-ldl"], check=True, timeout=100)
+    done = run_python(
+        """
+        import torch
+        from torch import nn
+
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+        x, y = torch.randn(16, 8), torch.randint(3, (16,))
+        nn.functional.cross_entropy(net(x), y).backward()
+        expected = [p.grad.clone() for p in net.parameters()]
+        net = net.to("ocl")
+        net.zero_grad()
+        nn.functional.cross_entropy(net(x.to("ocl")), y.to("ocl")).backward()
+        for parameter, gradient in zip(net.parameters(), expected):
+            torch.testing.assert_close(parameter.grad.cpu(), gradient)
+        torch.testing.assert_close(torch.arange(12.0, device="ocl").view(3, 4).t().contiguous().cpu(),
+                                   torch.arange(12.0).view(3, 4).t())
+        """,
+        HARDPOINT_DEVICE="ocl",
+        LD_LIBRARY_PATH=str(tmp_path),
+        REAL_OPENCL=installed_library(),
+    )
+    assert "unified shared memory is in use" in done.stderr
 
 
 @needs_opencl
