@@ -110,11 +110,11 @@ int add_observer(ObserverFunction function, void* context);
 void remove_observer(int id);
 void notify(const CallEvent& event);
 
-// A kernel of a standard operator on one runtime. The adapter keeps a reference; the registry may change what it points
-// to at any time (a Python function put in its place, or taken away), so that a call reads it once.
 // Beside the contract's flags: the function is Python's, and gets its tensors as objects.
 constexpr uint64_t kPythonKernel = uint64_t{1} << 63;
 
+// A kernel of a standard operator on one runtime. The adapter keeps a reference; the registry may change what it points
+// to at any time (a Python function put in its place, or taken away), so that a call reads it once.
 struct Kernel {
   HpKernelFunction function;
   void* self;  // TVM-FFI function object, or null for an exported symbol
