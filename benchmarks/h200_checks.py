@@ -38,8 +38,9 @@ def h200() -> Any:
     assert spec is not None
     assert spec.loader is not None
     path, module = sys.path[:], importlib.util.module_from_spec(spec)
+    sys.path.insert(0, HERE)  # where a program's own folder is
     spec.loader.exec_module(module)
-    sys.path[:] = path  # it takes away its own first entry
+    sys.path[:] = path
     return module
 
 
