@@ -42,6 +42,13 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.fixture(autouse=True)
+def _own_numbers(seed: int) -> None:
+    """What the test draws from torch is of its own seed."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(seed)
+
+
 def pytest_collection_finish() -> None:
     """Modules stay: collections after a test look at what that test made."""
     gc.collect()
@@ -52,14 +59,17 @@ RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def run_python(tmp_path: Path) -> RunPython:
-    """Run a program in a fresh process; keyword arguments are environment variables (None takes one away)."""
+def run_python(tmp_path: Path, seed: int) -> RunPython:
+    """Run a program in a fresh process; keyword arguments are environment variables (None takes one away).
+
+    ``SEED`` is one of them: the test's own.
+    """
 
     def run(
         program: str, *, check: bool = True, timeout: float = 100, **variables: str | None
     ) -> subprocess.CompletedProcess[str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HARDPOINT_")}
-        environment["HARDPOINT_DEVICE"] = "sim"
+        environment.update(HARDPOINT_DEVICE="sim", SEED=str(seed))
         for key, value in variables.items():
             environment.pop(key, None)
             if value is not None:

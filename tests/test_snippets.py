@@ -1,7 +1,11 @@
-"""Runs the documentation's Python blocks that are marked with ``<!-- run -->``, each in a process of its own."""
+"""Runs the documentation's Python blocks that are marked with ``<!-- run -->``, each in a process of its own.
+
+One that a translation repeats, with other comments perhaps, runs once.
+"""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -19,14 +23,14 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"<!-- run -->\n```python\n(.*?)```", re.S)
-SNIPPETS = [
-    pytest.param(code, id=f"{page.name}-{number}")
-    for page in PAGES
+SNIPPETS = {
+    ast.dump(ast.parse(code)): pytest.param(code, id=f"{page.name}-{number}")
+    for page in reversed(PAGES)
     for number, code in enumerate(BLOCK.findall(page.read_text()), 1)
-]
+}
 
 
-@pytest.mark.parametrize("code", SNIPPETS)
+@pytest.mark.parametrize("code", SNIPPETS.values())
 def test_snippet(code: str) -> None:
     environment = dict(os.environ)
     if "import paddle" in code:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-import time
-from contextlib import ExitStack
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
+RANKS = Path(__file__).parent / "ranks.py"
 
 
 @dataclass
@@ -26,35 +28,25 @@ def launch(
     program: str, ranks: int, *arguments: str, check: bool = True, timeout: float = 200, **variables: str
 ) -> list[Ended]:
     """Run a program of the folder ``programs`` in as many processes, and wait for all of them."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("HARDPOINT_", "TORCHELASTIC"))}
-        environment |= {"HARDPOINT_DEVICE": "sim", "OMP_NUM_THREADS": "1", "TEST_STORE": f"{folder}/store", **variables}
-        command = [sys.executable, "-W", "ignore", str(PROGRAMS / program), *arguments]
-        logs = [opened.enter_context(open(f"{folder}/{rank}.log", "w+")) for rank in range(ranks)]
-        processes = [
-            subprocess.Popen(
-                command,
-                stdout=logs[rank],
-                stderr=subprocess.STDOUT,
-                env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)},
-            )
-            for rank in range(ranks)
-        ]
-        end = time.monotonic() + timeout
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("HARDPOINT_", "TORCHELASTIC"))}
+    environment |= {"HARDPOINT_DEVICE": "sim", "OMP_NUM_THREADS": "1", **variables}
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-W", "ignore", RANKS, PROGRAMS / program, folder, ranks, *arguments]
+        starter = subprocess.Popen(
+            list(map(str, command)), stdout=subprocess.PIPE, env=environment, text=True, start_new_session=True
+        )
         try:
-            codes = [process.wait(max(0.1, end - time.monotonic())) for process in processes]
+            codes = json.loads(starter.communicate(timeout=timeout)[0] or "[]")
         except subprocess.TimeoutExpired:
             codes = []
         finally:
-            for process in processes:
-                process.kill()
-                process.wait()
-        ended = []
-        for log, process in zip(logs, processes, strict=True):
-            log.seek(0)
-            ended.append(Ended(process.returncode, log.read()))
-        told = "\n".join(f"--- rank {rank}: {e.code}\n{e.text[-3000:]}" for rank, e in enumerate(ended))
-        assert codes, f"{program} did not end in {timeout} s:\n{told}"
-        if check:
-            assert codes == [0] * ranks, told
-        return ended
+            with suppress(ProcessLookupError):
+                os.killpg(starter.pid, signal.SIGKILL)
+            starter.wait()
+        logs = [Path(folder, f"{rank}.log") for rank in range(ranks)]
+        texts = [log.read_text() if log.exists() else "" for log in logs]
+    told = "\n".join(f"--- rank {rank}:\n{text[-3000:]}" for rank, text in enumerate(texts))
+    assert codes, f"{program} did not end in {timeout} s:\n{told}"
+    if check:
+        assert codes == [0] * ranks, f"{codes}\n{told}"
+    return [Ended(code, text) for code, text in zip(codes, texts, strict=True)]

@@ -667,7 +667,7 @@ TEST(stress_from_four_threads_over_three_streams) {
     std::vector<Mine> mine;
     auto drop = [&](size_t i) {
       const Mine entry = mine[i];
-      for (size_t at = 0; at < entry.bytes; at += 509) {
+      for (size_t at = 0; at < entry.bytes; at += 4093) {
         if (entry.address[at] != entry.tag) broken = true;
       }
       if (entry.address[entry.bytes - 1] != entry.tag) broken = true;
@@ -701,7 +701,7 @@ TEST(stress_from_four_threads_over_three_streams) {
           ++allocations;
           if (!live.add(address, bytes)) broken = true;
           const char tag = static_cast<char>(random());
-          for (size_t at = 0; at < bytes; at += 509) address[at] = tag;
+          for (size_t at = 0; at < bytes; at += 4093) address[at] = tag;
           address[bytes - 1] = tag;
           mine.push_back({block, address, bytes, tag});
         } catch (const hp::OutOfMemory&) {

@@ -353,7 +353,7 @@ def failure(kind: str) -> None:
     if odd and kind == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     if odd and kind == "late":
-        time.sleep(15)
+        time.sleep(9)
         return
     start = time.perf_counter()
     try:

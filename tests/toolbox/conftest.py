@@ -7,7 +7,6 @@ import os
 os.environ.setdefault("HARDPOINT_DEVICE", "sim")
 
 import pytest
-import torch
 
 import hardpoint
 from hardpoint.toolbox import watching
@@ -19,7 +18,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_on():
-    torch.manual_seed(0)
     hardpoint.reset_counters()
     yield
     assert watching._tools == (), "the test left a tool switched on"

@@ -54,7 +54,6 @@ def _settle() -> None:
 
 @pytest.fixture(autouse=True)
 def _same_start_and_no_leak(request):
-    torch.manual_seed(0)
     before = _allocated()
     yield
     hardpoint.sim.set_fault("")

@@ -24,7 +24,7 @@ def numbers(*shape: int, dtype: torch.dtype) -> Tensor:
     return torch.randn(*shape, dtype=dtype)
 
 
-def check(function: Callable[..., Any], *given: Tensor) -> None:
+def check(function: Callable[..., Any], *given: Tensor, **tolerance: float) -> None:
     """The same on both, with nothing computed on the CPU."""
     expected = function(*given)
     moved = [t.to("sim") for t in given]
@@ -34,7 +34,7 @@ def check(function: Callable[..., Any], *given: Tensor) -> None:
     for a, e in zip(*((r if isinstance(r, tuple) else (r,)) for r in (actual, expected)), strict=True):
         assert a.device.type == "sim"
         assert a.dtype == e.dtype
-        torch.testing.assert_close(a.cpu(), e, equal_nan=True)
+        torch.testing.assert_close(a.cpu(), e, equal_nan=True, **tolerance)
 
 
 UNARY = {
@@ -274,8 +274,10 @@ REDUCED = {
 @pytest.mark.parametrize("name", REDUCED)
 def test_moments_truth_products_and_scans(name: str, dtype: torch.dtype) -> None:
     x = numbers(11, 37, 21, dtype=dtype)
-    check(REDUCED[name], x)
-    check(REDUCED[name], x.transpose(0, 2))
+    # Among so many sums of exponentials some all but cancel out, and the logarithm shows what rounding has left.
+    loose = {"rtol": 1e-5, "atol": 3e-4} if name.startswith("logcumsumexp") and dtype is torch.complex64 else {}
+    check(REDUCED[name], x, **loose)
+    check(REDUCED[name], x.transpose(0, 2), **loose)
 
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)

@@ -42,8 +42,10 @@ def parameters(dtype: torch.dtype) -> tuple[list[torch.Tensor], list[torch.Tenso
 
 
 def give_gradients(host: list[torch.Tensor], device: list[torch.Tensor], scale: float = 1.0) -> None:
+    """None near zero: a thousandth of its square is nothing in float16, and Adam divides by that."""
     for p, q in zip(host, device, strict=True):
-        q.grad = (torch.randn_like(p) * scale).to(q.dtype).sim()
+        drawn = torch.randn_like(p)
+        q.grad = ((drawn + torch.copysign(torch.tensor(0.25), drawn)) * scale).to(q.dtype).sim()
         p.grad = q.grad.cpu().to(p.dtype)
 
 
