@@ -27,8 +27,9 @@ def _first_seed() -> str:
 FIRST_SEED = _first_seed()
 
 
-def pytest_report_header() -> str:
-    return f"random inputs: HARDPOINT_TEST_SEED={FIRST_SEED}"
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(f"with the random numbers of HARDPOINT_TEST_SEED={FIRST_SEED}")
 
 
 @pytest.fixture
