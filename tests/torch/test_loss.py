@@ -42,14 +42,19 @@ def check(function: Any, *given: torch.Tensor, dtype: torch.dtype = torch.float3
     assert not on_cpu("loss", "softmax")
 
 
+def probability(x: torch.Tensor) -> torch.Tensor:
+    """Not near 0 or 1, where rounding to 16 bits is seen in the logarithm."""
+    return x.tanh().sigmoid()
+
+
 PAIRS = {
     "mse": lambda x, t, r: F.mse_loss(x, t, reduction=r),
     "smooth_l1": lambda x, t, r: F.smooth_l1_loss(x, t, reduction=r, beta=0.7),
     "smooth_l1 without squares": lambda x, t, r: F.smooth_l1_loss(x, t, reduction=r, beta=0.0),
     "huber": lambda x, t, r: F.huber_loss(x, t, reduction=r, delta=0.6),
-    "binary_cross_entropy": lambda x, t, r: F.binary_cross_entropy(x.sigmoid(), t.sigmoid(), reduction=r),
+    "binary_cross_entropy": lambda x, t, r: F.binary_cross_entropy(probability(x), probability(t), reduction=r),
     "weighted binary_cross_entropy": lambda x, t, r: F.binary_cross_entropy(
-        x.sigmoid(), t.sigmoid(), weight=t[:1].abs() + 0.1, reduction=r
+        probability(x), probability(t), weight=t[:1].abs() + 0.1, reduction=r
     ),
 }
 
