@@ -43,11 +43,20 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.fixture
+def torch_seed(request: pytest.FixtureRequest) -> int:
+    """The same for every commit, unless HARDPOINT_TEST_SEED is given.
+
+    Thousands of tests compare PyTorch's operators with the CPU; once in about two drawings one of them meets numbers
+    where rounding alone exceeds its tolerance. Other seeds are for finding those, and for finding mistakes.
+    """
+    return zlib.crc32(f"{os.environ.get('HARDPOINT_TEST_SEED', '')} {request.node.nodeid}".encode())
+
+
 @pytest.fixture(autouse=True)
-def _own_numbers(seed: int) -> None:
-    """What the test draws from torch is of its own seed."""
+def _own_numbers(torch_seed: int) -> None:
     if torch := sys.modules.get("torch"):
-        torch.manual_seed(seed)
+        torch.manual_seed(torch_seed)
 
 
 def pytest_collection_finish() -> None:
@@ -60,17 +69,17 @@ RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def run_python(tmp_path: Path, seed: int) -> RunPython:
+def run_python(tmp_path: Path, torch_seed: int) -> RunPython:
     """Run a program in a fresh process; keyword arguments are environment variables (None takes one away).
 
-    ``SEED`` is one of them: the test's own.
+    ``SEED`` is one of them: ``torch_seed``.
     """
 
     def run(
         program: str, *, check: bool = True, timeout: float = 100, **variables: str | None
     ) -> subprocess.CompletedProcess[str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HARDPOINT_")}
-        environment.update(HARDPOINT_DEVICE="sim", SEED=str(seed))
+        environment.update(HARDPOINT_DEVICE="sim", SEED=str(torch_seed))
         for key, value in variables.items():
             environment.pop(key, None)
             if value is not None:
