@@ -153,13 +153,13 @@ def test_devices_agree():
     assert torch.equal(one.cpu(), two.cpu())
 
 
-# ---- Distributions. Seeds are fixed: a bound of 1 in 1000 either holds or does not.
+# ---- Distributions. Bounds hold for all but one seed in a million: five standard deviations, or what is like it.
 
 SAMPLES = 100_003
 
 
 def kolmogorov(sample: torch.Tensor, cdf: Callable[[torch.Tensor], torch.Tensor]) -> float:
-    """The distance to a distribution, in units whose 99.9 % point is 1.95."""
+    """The distance to a distribution, in units of which one sample in a million has more than 2.7."""
     values = sample.cpu().double().sort()[0]
     n = len(values)
     steps = torch.arange(n + 1, dtype=torch.float64) / n
@@ -181,12 +181,12 @@ CONTINUOUS = {
 def test_continuous(name, dtype, counted):
     parameters, cdf = CONTINUOUS[name]
     sample = getattr(torch.empty(SAMPLES, dtype=dtype, device="sim"), name)(*parameters)
-    assert kolmogorov(sample, cdf) < 1.95
+    assert kolmogorov(sample, cdf) < 2.7
     halves = sample.cpu().double()
     ranks = cdf(halves)  # independent neighbours, also at the distance of a pair and of a block
     for lag in (1, 2, 4, 64):
         correlation = torch.corrcoef(torch.stack([ranks[:-lag], ranks[lag:]]))[0, 1].item()
-        assert abs(correlation) < 3.3 / math.sqrt(SAMPLES)
+        assert abs(correlation) < 5 / math.sqrt(SAMPLES)
     assert not any("cpu" in tiers for tiers in counted().values())
 
 
@@ -195,25 +195,25 @@ def test_low_precision(dtype):
     unit = torch.empty(SAMPLES, dtype=dtype, device="sim").uniform_().float().cpu()
     step = 2.0 ** -DIGITS[dtype]
     assert unit.max() == 1 - step  # never 1
-    assert abs(unit.mean() - (0.5 - step / 2)) < 3.3 * 0.289 / math.sqrt(SAMPLES)
+    assert abs(unit.mean() - (0.5 - step / 2)) < 5 * 0.289 / math.sqrt(SAMPLES)
     normal = torch.empty(SAMPLES, dtype=dtype, device="sim").normal_().float().cpu()
-    assert abs(normal.mean()) < 3.3 / math.sqrt(SAMPLES)
+    assert abs(normal.mean()) < 5 / math.sqrt(SAMPLES)
     assert abs(normal.std() - 1) < 0.01
     assert (torch.empty(SAMPLES, dtype=dtype, device="sim").exponential_() > 0).all()
 
 
 def test_consecutive_calls_are_independent():
     first, second = torch.randn(SAMPLES, device="sim").cpu(), torch.randn(SAMPLES, device="sim").cpu()
-    assert abs(torch.corrcoef(torch.stack([first, second]))[0, 1].item()) < 3.3 / math.sqrt(SAMPLES)
+    assert abs(torch.corrcoef(torch.stack([first, second]))[0, 1].item()) < 5 / math.sqrt(SAMPLES)
 
 
 def chi_square(counts: torch.Tensor, probabilities: torch.Tensor) -> float:
-    """The test's statistic, as a number of its standard deviations above its mean."""
+    """How likely counts are that are at least as far from what is expected."""
     expected = probabilities.double() * counts.sum()
     used = expected > 5
     freedom = int(used.sum()) - 1
     statistic = ((counts.double() - expected)[used] ** 2 / expected[used]).sum().item()
-    return (statistic - freedom) / math.sqrt(2 * freedom)
+    return torch.special.gammaincc(torch.tensor(freedom / 2), torch.tensor(statistic / 2)).item()
 
 
 def poisson_pmf(rate: float, k: torch.Tensor) -> torch.Tensor:
@@ -258,14 +258,14 @@ def test_discrete(name, counted):
     assert not used
     counts = torch.bincount(values.long(), minlength=200)
     assert (counts[probabilities == 0] == 0).all()
-    assert chi_square(counts, probabilities) < 3.7
+    assert chi_square(counts, probabilities) > 1e-6
 
 
 @pytest.mark.parametrize("shape", [0.2, 1.0, 4.5])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_gamma(shape, dtype):
     sample = torch._standard_gamma(torch.full((SAMPLES,), shape, dtype=dtype, device="sim"))
-    assert kolmogorov(sample, lambda x: torch.special.gammainc(torch.full_like(x, shape), x)) < 1.95
+    assert kolmogorov(sample, lambda x: torch.special.gammainc(torch.full_like(x, shape), x)) < 2.7
 
 
 def test_dirichlet():
@@ -274,13 +274,13 @@ def test_dirichlet():
     torch.testing.assert_close(sample.sum(-1), torch.ones(20000, dtype=torch.float64))
     mean = concentration.cpu().double() / 6
     deviation = (mean * (1 - mean) / 7).sqrt()
-    assert ((sample.mean(0) - mean).abs() < 3.5 * deviation / math.sqrt(20000)).all()
+    assert ((sample.mean(0) - mean).abs() < 5 * deviation / math.sqrt(20000)).all()
 
 
 def test_large_parameters():
     for rate in (1e4, 1e7):
         sample = torch.poisson(torch.full((SAMPLES,), rate, device="sim")).cpu().double()
-        assert abs(sample.mean() - rate) < 3.5 * math.sqrt(rate / SAMPLES)
+        assert abs(sample.mean() - rate) < 5 * math.sqrt(rate / SAMPLES)
         assert abs(sample.std() / math.sqrt(rate) - 1) < 0.01
 
 
@@ -309,7 +309,7 @@ def test_normal_of_tensors():
     mean, std = torch.arange(4.0, device="sim"), torch.tensor([[0.1], [10.0]], device="sim")
     sample = torch.normal(mean.expand(5000, 2, 4), std.expand(5000, 2, 4)).cpu()
     torch.testing.assert_close(sample.std(0), std.cpu().expand(2, 4), rtol=0.05, atol=0)
-    assert ((sample.mean(0) - mean.cpu()).abs() < 4 * std.cpu() / math.sqrt(5000)).all()
+    assert ((sample.mean(0) - mean.cpu()).abs() < 5 * std.cpu() / math.sqrt(5000)).all()
     assert torch.normal(mean, 0.0).tolist() == [0, 1, 2, 3]
     out = torch.empty(0, device="sim")
     torch.normal(2.0, std, out=out)
@@ -332,7 +332,7 @@ def test_every_permutation():
     seen = torch.stack([torch.randperm(3, device="sim") for _ in range(1200)]).cpu()
     numbers = torch.bincount((seen * torch.tensor([9, 3, 1])).sum(1), minlength=27)
     assert (numbers > 0).sum() == 6
-    assert chi_square(numbers[numbers > 0], torch.full((6,), 1 / 6)) < 3.7
+    assert chi_square(numbers[numbers > 0], torch.full((6,), 1 / 6)) > 1e-6
 
 
 def test_multinomial_without_replacement():
@@ -389,7 +389,7 @@ def test_dropout(dtype, counted):
     assert counted()["aten::native_dropout"] == {"portable": 1}
     assert counted()["aten::native_dropout_backward"] == {"portable": 1}
     kept = (y != 0).cpu()
-    assert abs(kept.double().mean() - 0.7) < 3.5 * math.sqrt(0.21 / SAMPLES)
+    assert abs(kept.double().mean() - 0.7) < 5 * math.sqrt(0.21 / SAMPLES)
     scale = 1 / 0.7
     torch.testing.assert_close(y.detach().cpu(), (x.detach().cpu().double() * kept * scale).to(dtype))
     torch.testing.assert_close(x.grad.cpu(), (kept * 3 * scale).to(dtype))
@@ -414,7 +414,7 @@ def test_rrelu():
     y = torch.ops.aten.rrelu_with_noise(x, noise, 0.1, 0.4, True)
     negative = x <= 0
     assert (noise[~negative] == 1).all()
-    assert kolmogorov(noise[negative], lambda s: (s - 0.1) / 0.3) < 1.95
+    assert kolmogorov(noise[negative], lambda s: (s - 0.1) / 0.3) < 2.7
     torch.testing.assert_close(y, torch.where(negative, x * noise, x))
     torch.testing.assert_close(
         torch.nn.functional.rrelu(x, 0.1, 0.4).cpu(), torch.nn.functional.leaky_relu(x.cpu(), 0.25)
