@@ -1,5 +1,7 @@
 // Indexing with tensors and slices at once. Paddle describes it by strides: what is selected has, for each dimension,
 // its stride in x, 0 where index tensors name the places; each of these counts in a stride of its own.
+#include <algorithm>
+
 #include "../../ops/indexing.h"
 #include "../../ops/scatter.h"
 #include "../indices.h"
@@ -12,6 +14,10 @@ Step copying("copy"), reading("index"), writing("index_put");
 // The dimensions that index tensors count in, one after another in a view of x, in the place that their own shape has
 // in what is selected. Attributes from `first` on: input_dims, input_strides, index_dims, index_strides (in bytes),
 // slice_offset (in bytes).
+//
+// x is contiguous. Of a view that is not, Paddle 3.3 hands over a copy that is, with strides of the view, which lead to
+// other places of the copy, or beyond it. Where nothing but index tensors selects, x's own strides are known; elsewhere
+// nothing is touched that is not x's.
 struct Selection {
   Shaped whole;  // without data
   std::vector<View> indices;
@@ -57,7 +63,21 @@ struct Selection {
     for (int d = 0; d < rank; ++d) {
       if (strides[first + d] != 0 || sizes[first + d] != indices[0].sizes[d]) return false;
     }
+    const int64_t* const of_x = x.dims().Get();
+    if (offset == 0 && total == x.dims().size() && std::equal(of_x, of_x + total, in_whole.begin())) {
+      std::array<int64_t, 16> own{};
+      for (int64_t d = total - 1, step = 1; d >= 0; --d) own[d] = step, step *= of_x[d];
+      // Several index tensors may have brought dimensions of one size into another order: the strides say which.
+      if (count == 1 || !std::is_permutation(by.begin(), by.end(), own.begin())) by = own;
+    }
     whole = Shaped(View{nullptr, to_core(x.dtype()), total, in_whole.data(), by.data()});
+    int64_t lowest = offset / bytes, highest = lowest;
+    for (int d = 0; d < total; ++d) (by[d] < 0 ? lowest : highest) += (in_whole[d] - 1) * by[d];
+    if (lowest < 0 || highest >= x.numel()) {
+      throw Error(HP_INVALID_ARGUMENT,
+                  "Paddle names places outside of the tensor, as it does for a view that is not contiguous: "
+                  "index a contiguous copy of the view");
+    }
     return true;
   }
   Shaped of(const View& x) const {
