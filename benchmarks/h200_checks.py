@@ -234,7 +234,7 @@ def check_graph(device: str, small: bool) -> Iterator[tuple[str, bool]]:
 
     other = h200()
     some = {"digits net": (lambda: digits()[0], lambda: {"input": torch.randn(256, 1, 8, 8)})}
-    for name, (make, given) in (some if small else other.inferences()).items():
+    for name, (make, given) in (some if small else other.h200_models.inferences()).items():
         torch.manual_seed(0)
         net, inputs = make().to(device).eval(), {key: value.to(device) for key, value in given().items()}
         compiled = torch.compile(net, backend="hardpoint")

@@ -13,8 +13,11 @@ if __name__ == "__main__":
     sys.path.pop(0)  # this folder: its copy.py must not stand in for the standard module
 
 import argparse
+import contextlib
 import json
 import os
+import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -24,13 +27,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-#: Regular expressions that share the operators out among processes.
-SHARES = (
-    ["^_?[a-b]", "^_?[c-e]", "^_?f", "^_?[g-k]", r"^_?linalg\.[a-l]", r"^linalg\.[m-z]", "^_?l[^i]", "^_?m"]
-    + [rf"^nn\.functional\.[{letters}]" for letters in ("a-c", "d-l", "m-p", "q-z")]
-    + [rf"^special\.{letters}" for letters in ("[abeinxz]", "c", "[hl]", "[mp]", "s")]
-    + ["^n[^n]", "^[o-r]", "^s[a-o]", "^s(p[^e]|[q-z])", "^[t-z]", "^(__|[A-Z]|_[^a-gk-m])", "^_?li(n[^a]|[^n])"]
-)
+
+#: Where an order in OpInfo's samples is infinite, torch.cuda's kernels of these count up to the largest integer.
+ENDLESS_ON_CUDA = {
+    "special.laguerre_polynomial_l",
+    "special.legendre_polynomial_p",
+    *(f"special.shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"),
+}
 
 
 def record(folder: Path, pattern: str, dtypes: str, samples: int) -> None:
@@ -51,18 +54,28 @@ def record(folder: Path, pattern: str, dtypes: str, samples: int) -> None:
     given = {"dtypes": dtypes.split(","), "samples": samples, "keep": str(folder)}
     with worker.seeds_of_other_devices_left_alone():
         for name in worker.entries("ops", pattern):
+            if name in ENDLESS_ON_CUDA:
+                continue
             print(json.dumps(asdict(ops.run(name, "cuda", given, lambda at: None))), flush=True)
 
 
-def _checks(folder: Path, index: int, dtypes: str, samples: int) -> dict[str, list[str]]:
+def _checks(folder: Path, index: int, names: list[str], dtypes: str, samples: int) -> dict[str, list[str]]:
     """Commands for one share of the operators, by the side that they judge."""
+    share = f"^({'|'.join(map(re.escape, names))})$"
     same = ["--samples", str(samples), "--dtypes", dtypes]
-    ours = ["-m", "hardpoint.cli", "check", "ops", "--ops", SHARES[index], "--memory", "0", *same]
+    ours = ["-m", "hardpoint.cli", "check", "ops", "--ops", share, "--memory", "0", *same]
     ours += ["--resume", f"{folder}/nv{index}.jsonl", "--keep", f"{folder}/nv"]
     return {
         "nv": [sys.executable, *ours],
-        "cuda": [sys.executable, __file__, f"{folder}/cuda", SHARES[index], *same],
+        "cuda": [sys.executable, __file__, f"{folder}/cuda", share, *same],
     }
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a session, and all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def measure(dtypes: str, samples: int, patience: float) -> list[dict[str, Any]]:
@@ -70,40 +83,44 @@ def measure(dtypes: str, samples: int, patience: float) -> list[dict[str, Any]]:
 
     Many processes at once, since a plug-in and torch.cuda cannot both compute gradients in one.
     """
-    from hardpoint.check import kept
+    from hardpoint.check import kept, worker
 
+    names, shares = worker.entries("ops", ""), os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as temporary:
         folder, running = Path(temporary), []
-        for index in range(len(SHARES)):
-            for side, command in _checks(folder, index, dtypes, samples).items():
+        for index in range(shares):
+            # Neighbours go to different shares: names that begin alike are often alike slow.
+            for side, command in _checks(folder, index, names[index::shares], dtypes, samples).items():
                 # One seed of hashes: some samples come out of sets.
                 environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1", "PYTHONHASHSEED": "0"}
                 path = folder / f"{side}{index}.txt"
                 with path.open("w") as output:
-                    process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-                running.append((f"{side} {SHARES[index]}", path, process))
+                    process = subprocess.Popen(
+                        command, env=environment, stdout=output, stderr=output, start_new_session=True
+                    )
+                running.append((f"{side}, share {index}", path, process))
         until = time.monotonic() + patience
         for share, path, process in running:
             try:
-                process.wait(timeout=max(1, until - time.monotonic()))
+                process.wait(timeout=max(0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
+                end(process)
                 print(f"{share}: not done within {patience:.0f} s")
             if path.name.startswith("nv") and not path.with_suffix(".jsonl").exists():
                 told = path.read_text()
                 raise SystemExit(f"{share}: the check ended with {process.returncode} and no result:\n{told}")
-        found: dict[str, dict[str, dict[str, Any]]] = {}
+        found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in names}
         for side, files in (("nv", folder.glob("nv*.jsonl")), ("cuda", folder.glob("cuda*.txt"))):
             for line in (line for path in files for line in path.read_text().splitlines()):
                 if line.startswith("{") and "entry" in (result := json.loads(line)):
-                    found.setdefault(result["entry"], {})[side] = result
-        results = []
+                    found[result["entry"]][side] = result
+        results, late = [], {"verdict": "not run", "failure": ""}
         for entry, sides in found.items():
             calls = kept.differences(folder / "nv", folder / "cuda", entry)
             apart = {call: difference for call, difference in calls.items() if difference}
-            cuda = sides.get("cuda", {"verdict": "not run", "failure": ""})
+            nv, cuda = sides.get("nv", {"entry": entry, **late}), sides.get("cuda", late)
             beside = {"cuda": cuda["verdict"], "cuda_failure": cuda["failure"]}
-            results.append({**sides["nv"], **beside, "same": len(calls) - len(apart), "apart": apart})
+            results.append({**nv, **beside, "same": len(calls) - len(apart), "apart": apart})
     return results
 
 
@@ -115,8 +132,8 @@ def show(results: list[dict[str, Any]], dtypes: str) -> None:
         if result["verdict"] not in ("strict", "not tested"):
             print(f"  {result['entry']}: {result['verdict']} {_first_line(result['failure'])}")
     wrong = [result for result in results if result["cuda"] in ("partly", "failed")]
-    late = sum(result["cuda"] == "not run" for result in results)
-    print(f"\ntorch.cuda, judged in the same way: {len(wrong)} entries differ from the CPU; {late} were not run")
+    late = [result["entry"] for result in results if result["cuda"] == "not run"]
+    print(f"\ntorch.cuda, judged in the same way: {len(wrong)} entries differ from the CPU; not run: {', '.join(late)}")
     for result in wrong:
         print(f"  {result['entry']}: {result['cuda']} {_first_line(result['cuda_failure'])}")
     apart = [result for result in results if result["apart"]]

@@ -7,7 +7,10 @@
 namespace hp::ops {
 namespace {
 
-constexpr int kFewSlots = 8, kMostSlots = 40;
+// Tensors that a launch takes. Of short lists few parameters stay empty; a long list goes in as few launches as
+// TemplateCall has room for arguments, which differs with the number of operands.
+constexpr int kFewSlots = 8, kSomeSlots = 40;
+constexpr int most_slots(size_t operands) { return operands == 1 ? 96 : operands == 2 ? 72 : 54; }
 
 template <int kSlots>
 struct Table {
@@ -16,18 +19,23 @@ struct Table {
 };
 
 // Whether two outputs share memory, so that one must be written after the other.
+template <int kSlots>
 bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
   struct Range {
     const char *first, *last;
   };
-  Range ranges[kMostSlots];
-  for (size_t i = begin; i < end; ++i) {
-    Range& range = ranges[i - begin];
-    range.first = static_cast<const char*>(out[i].data);
-    range.last = range.first + out[i].bytes();
-    for (const Range* other = ranges; other != &range; ++other) {
-      if (other->first < range.last && range.first < other->last) return true;
-    }
+  Range ranges[kSlots];
+  const size_t count = end - begin;
+  bool ascending = true;
+  for (size_t i = 0; i < count; ++i) {
+    const char* first = static_cast<const char*>(out[begin + i].data);
+    ranges[i] = {first, first + out[begin + i].bytes()};
+    ascending = ascending && (i == 0 || ranges[i - 1].last <= first);
+  }
+  if (ascending) return false;  // as allocated one after the other
+  std::sort(ranges, ranges + count, [](const Range& a, const Range& b) { return a.first < b.first; });
+  for (size_t i = 1; i < count; ++i) {
+    if (ranges[i - 1].last > ranges[i].first) return true;
   }
   return false;
 }
@@ -35,7 +43,6 @@ bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
 // As many tensors as the kernel has parameters for, from `begin` on.
 template <int kSlots>
 void launch_some(TemplateCall& call, Operator& op, const Device& device, const ListCall& list, size_t begin) {
-  static_assert(kSlots <= kMostSlots);
   Table<kSlots> table;
   int64_t groups = 0, elements = 0;
   const size_t count = list.out.size();
@@ -55,7 +62,7 @@ void launch_some(TemplateCall& call, Operator& op, const Device& device, const L
   table.first[kSlots] = groups;
   // Groups of many work-items are there at once: none of them needs a second tensor.
   table.together = (device.plugin.compiler.group_size == 1 && call.groups_for(elements) <= 1) ||
-                   overlap(list.out, begin, std::min(count, begin + kSlots));
+                   overlap<kSlots>(list.out, begin, std::min(count, begin + kSlots));
   call.value(table).launch(op, table.together ? 1 : groups);
 }
 
@@ -79,10 +86,13 @@ bool foreach_map(const Service& service, Device& device, const ListCall& list) {
   if (!service.has_compiler) return false;
   PortableScope scope(service);
   if (list.out.empty()) return scope.done();
-  // Short lists leave few parameters empty.
-  const bool wide = list.out.size() > kFewSlots && takes_many_arguments(device);
-  return (wide ? launch_all<kMostSlots>(service, device, list) : launch_all<kFewSlots>(service, device, list)) &&
-         scope.done();
+  const size_t count = list.out.size(), operands = list.operands.size();
+  const auto launch = count <= kFewSlots || !takes_many_arguments(device) ? launch_all<kFewSlots>
+                      : count <= kSomeSlots                               ? launch_all<kSomeSlots>
+                      : operands == 1                                     ? launch_all<most_slots(1)>
+                      : operands == 2                                     ? launch_all<most_slots(2)>
+                                                                          : launch_all<most_slots(3)>;
+  return launch(service, device, list) && scope.done();
 }
 
 }  // namespace hp::ops

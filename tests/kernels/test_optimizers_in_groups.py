@@ -28,27 +28,46 @@ def both(tmp_path: Path, name: str, description: str, call: Callable[[Kernel], t
 N = 1001
 
 
+#: Elements in front of the first: memory that is aligned to vectors, and memory that is not.
+OFFSETS = [0, 1]
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("distribution", range(6))
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_random(tmp_path, distribution, dtype):
+def test_random(tmp_path, distribution, dtype, offset):
     def call(run: Kernel) -> torch.Tensor:
-        out = torch.full((N,), -7.0, dtype=torch.float64 if dtype == "f64" else torch.float32)
+        out = torch.full((N + offset,), -7.0, dtype=torch.float64 if dtype == "f64" else torch.float32)[offset:]
         run(run.groups(N), out, N, 5, 2**32 - 9, c_double(0.25), c_double(1.5), 0, 0)
         return out
 
     both(tmp_path, "random:fill", f"T={dtype} DIST={distribution} WIDE={int(dtype == 'f64')}", call)
 
 
-def test_dropout(tmp_path):
-    x = torch.rand(N) + 1
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_dropout(tmp_path, offset):
+    x = torch.rand(N + offset)[offset:] + 1
 
     def call(run: Kernel) -> torch.Tensor:
-        out, mask = torch.zeros(N), torch.full((N,), 9, dtype=torch.uint8)
+        out, mask = torch.zeros(N), torch.full((N + offset,), 9, dtype=torch.uint8)[offset:]
         run(run.groups(N), out, mask, x, N, 5, 0, 2**31, c_double(2.0))
         assert torch.equal(out, x * mask * 2)
         return out
 
     both(tmp_path, "random:dropout", "T=f32", call)
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("count", [N, 1024])
+def test_dropout_backward(tmp_path, count, offset):
+    grad, mask = torch.randn(count + offset)[offset:], torch.randint(2, (count,), dtype=torch.uint8)
+
+    def call(run: Kernel) -> torch.Tensor:
+        out = torch.zeros(count)
+        run(run.groups(count), out, grad, mask, count, c_double(2.0))
+        return out
+
+    assert torch.equal(both(tmp_path, "random:dropout_backward", "T=f32", call), grad * mask * 2)
 
 
 @pytest.mark.parametrize("sampler", ["gamma", "poisson"])
@@ -136,7 +155,7 @@ def test_lists(tmp_path, slots):
 @pytest.mark.parametrize(
     ("name", "description", "each"),
     [
-        ("random:fill", "T=f32 DIST=1 WIDE=0", 4),
+        ("random:fill", "T=f32 DIST=1 WIDE=0", 16),
         ("random:search", "T=f32", 4),
         ("copy:transpose", "T=i32 DIMS=2 BLOCK=32", 8),
         ("optimizer:adam", "T=f32 SLOTS=4 DECOUPLED=0 AMSGRAD=0 MAXIMIZE=0", 4),

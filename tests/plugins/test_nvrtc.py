@@ -157,8 +157,10 @@ VECTORS = [
     ("softmax:rows", "T=f32 R=f32 LOG=1", "ld.global.v4.f32", "st.global.v4.f32"),
     ("softmax:rows", "T=bf16 R=bf16 LOG=0", "ld.global.v4.u32", "st.global.v4.u32"),
     ("softmax:rows_backward", "T=f32 R=f32 LOG=1", "ld.global.v4.f32", "st.global.v4.f32"),
-    ("foreach:map1", "T=f32 SLOTS=40 OP=0", "ld.global.v4.f32", "st.global.v4.f32"),
-    ("foreach:map3", "T=bf16 SLOTS=40 OP=41", "ld.global.v4.u32", "st.global.v4.u32"),
+    ("random:dropout", "T=f32", "ld.global.v4.f32", "st.global.v4.f32"),
+    ("random:dropout_backward", "T=f32", "ld.global.v4.f32", "st.global.v4.f32"),
+    ("foreach:map1", "T=f32 SLOTS=96 OP=0", "ld.global.v4.f32", "st.global.v4.f32"),
+    ("foreach:map3", "T=bf16 SLOTS=54 OP=41", "ld.global.v4.u32", "st.global.v4.u32"),
     (
         "normalisation:rows_backward",
         "T=f32 W=f32 RMS=0 HAS_WEIGHT=1 WANTED=1 PARTS=1",

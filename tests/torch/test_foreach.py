@@ -86,13 +86,16 @@ def test_against_the_cpu(name, dtype, inplace, counted):
     assert counted()[operator] == {"portable": 1}
 
 
-@pytest.mark.parametrize("count", [1, 8, 9, 40, 41, 100])
-def test_any_number_of_tensors(count):
+@pytest.mark.parametrize("name", ["add.Scalar", "add.List", "addcmul.Scalar"])
+@pytest.mark.parametrize("count", [1, 8, 9, 40, 41, 55, 73, 97, 200])
+def test_any_number_of_tensors(count, name, counted):
     """Short lists and long ones have kernels of their own, and several launches."""
-    a, b, c = ([torch.rand(17 * k % 31 + 5000 * (k % 7 == 3)) for k in range(count)] for _ in range(3))
-    mine = torch._foreach_addcmul(*([t.sim() for t in part] for part in (a, b, c)), 0.5)
-    for m, e in each(mine, torch._foreach_addcmul(a, b, c, 0.5)):
+    values = [[torch.rand(17 * k % 31 + 5000 * (k % 7 == 3)) for k in range(count)] for _ in range(3)]
+    mine = call(name, False, to(values, "sim"))
+    for m, e in each(mine, call(name, False, values)):
         torch.testing.assert_close(m.cpu(), e)
+    base, overload = name.split(".")
+    assert counted()[f"aten::_foreach_{base}.{overload}"] == {"portable": 1}
 
 
 def test_nan_goes_through():
@@ -130,11 +133,24 @@ def test_layout_is_kept():
         assert torch.equal(m.cpu(), e.cpu() * 2)
 
 
+@pytest.mark.parametrize("between", [1, 60])
 @pytest.mark.parametrize("n", [10, 50_000])
-def test_one_tensor_twice(n):
-    a = torch.ones(n, device="sim")
-    torch._foreach_add_([a, torch.ones(n, device="sim"), a], 1.0)
+def test_one_tensor_twice(n, between):
+    a, others = torch.ones(n, device="sim"), [torch.ones(n, device="sim") for _ in range(between)]
+    torch._foreach_add_([a, *others, a], 1.0)
     assert (a == 3).all()
+    assert all((other == 2).all() for other in others)
+
+
+def test_parts_of_one_tensor_in_any_order():
+    whole = torch.zeros(50, 3000, device="sim")
+    rows = [whole[k * 7 % 50] for k in range(50)]
+    torch._foreach_add_(rows, [float(k) for k in range(50)])
+    assert torch.equal(whole[[k * 7 % 50 for k in range(50)], 0].cpu(), torch.arange(50.0))
+    # Neighbours that share elements: each is added to them, one after the other.
+    flat = torch.zeros(3010, device="sim")
+    torch._foreach_add_([flat[10:], flat[:-10]], 1.0)
+    assert torch.equal(flat.cpu(), torch.tensor([1.0] * 10 + [2.0] * 2990 + [1.0] * 10))
 
 
 def test_wrong_lists():

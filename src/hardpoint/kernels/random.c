@@ -17,6 +17,7 @@
 #define DIST_INTEGER 7
 
 #include "philox.h"
+#include "vectors.h"
 
 /* (0, 1] */
 HP_FN float random_positive_f32(hp_u32 w) { return (float)w * 2.3283064365386963e-10f + 1.1641532182693481e-10f; }
@@ -105,32 +106,43 @@ typedef float random_real;
                here = rest < HP_ELEMENTS ? rest : HP_ELEMENTS;                           \
   const hp_u64 key = (hp_u64)seed, base = (hp_u64)start + (hp_u64)(begin / RANDOM_EACH); \
   const hp_u32 whole = (hp_u32)(here / RANDOM_EACH);
-/* Does WRITE(block, k, place) for all of them. */
-#define RANDOM_FOR_BLOCKS(WRITE)                                                     \
-  HP_VECTORISE                                                                       \
-  for (hp_u32 j = (hp_u32)hp_lid; j < whole; j += HP_LSIZE) {                        \
-    const random_block block = random_at(key, base, j);                              \
-    const hp_i64 at = begin + (hp_i64)j * RANDOM_EACH;                               \
-    WRITE(block, 0, at)                                                              \
-    WRITE(block, 1, at + 1)                                                          \
-    if (RANDOM_EACH == 4) {                                                          \
-      WRITE(block, 2, at + 2)                                                        \
-      WRITE(block, 3, at + 3)                                                        \
-    }                                                                                \
-  }                                                                                  \
-  if (hp_lid == 0) {                                                                 \
-    const random_block block = random_at(key, base, whole);                          \
-    const hp_i64 at = begin + (hp_i64)whole * RANDOM_EACH, left = begin + here - at; \
-    if (left > 0) {                                                                  \
-      WRITE(block, 0, at)                                                            \
-    }                                                                                \
-    if (left > 1) {                                                                  \
-      WRITE(block, 1, at + 1)                                                        \
-    }                                                                                \
-    if (left > 2) {                                                                  \
-      WRITE(block, 2, at + 2)                                                        \
-    }                                                                                \
+/* Does WRITE(block, k, place) for all of them; WHOLE(WRITE, block, place) says how for those of a full block. */
+#define RANDOM_FOR_BLOCKS(WHOLE, WRITE)                       \
+  HP_VECTORISE                                                \
+  for (hp_u32 j = (hp_u32)hp_lid; j < whole; j += HP_LSIZE) { \
+    const random_block block = random_at(key, base, j);       \
+    const hp_i64 at = begin + (hp_i64)j * RANDOM_EACH;        \
+    WHOLE(WRITE, block, at)                                   \
+  }                                                           \
+  const hp_i64 left = here - (hp_i64)whole * RANDOM_EACH;     \
+  if (left > 0 && hp_lid == 0) {                              \
+    const random_block block = random_at(key, base, whole);   \
+    const hp_i64 at = begin + here - left;                    \
+    WRITE(block, 0, at)                                       \
+    if (left > 1) {                                           \
+      WRITE(block, 1, at + 1)                                 \
+    }                                                         \
+    if (left > 2) {                                           \
+      WRITE(block, 2, at + 2)                                 \
+    }                                                         \
   }
+#define RANDOM_ONE_BY_ONE(WRITE, block, at) \
+  WRITE(block, 0, at)                       \
+  WRITE(block, 1, at + 1)                   \
+  if (RANDOM_EACH == 4) {                   \
+    WRITE(block, 2, at + 2)                 \
+    WRITE(block, 3, at + 3)                 \
+  }
+
+#if HP_LSIZE > 1
+/* The elements of a block as one vector. */
+HP_PACK_TYPE(random_pack, T, RANDOM_EACH);
+HP_PACK_TYPE(random_mask_pack, hp_u8, RANDOM_EACH);
+#define RANDOM_FITS(pointer) HP_ALIGNED(pointer, sizeof(random_pack))
+#define RANDOM_PACK(pointer, at) (*(HP_GLOBAL random_pack*)((pointer) + (at)))
+#define RANDOM_MASK_PACK(pointer, at) (*(HP_GLOBAL random_mask_pack*)((pointer) + (at)))
+#define RANDOM_MASK_FITS(pointer) HP_ALIGNED(pointer, sizeof(random_mask_pack))
+#endif
 
 /* a, b: the distribution's parameters; b is log(1 - p) for geometric. range, low: integers from low on, range of them,
  * 0 for all of 64 bits; for bernoulli, range in 2^32 is the probability. */
@@ -170,7 +182,20 @@ HP_KERNEL(fill)(HP_GLOBAL T* out, hp_i64 elements, hp_i64 seed, hp_i64 start, do
 #define RANDOM_VALUE(block, k) (low + (hp_i64)(hp_u32)((hp_u64)block.w[k] * modulus >> 32))
 #endif
 #define RANDOM_STORE(block, k, at) out[at] = T_put((T_c)RANDOM_VALUE(block, k));
-  RANDOM_FOR_BLOCKS(RANDOM_STORE)
+#if HP_LSIZE > 1
+#define RANDOM_STORE_PACK(WRITE, block, at)                                                \
+  {                                                                                        \
+    random_pack pack;                                                                      \
+    HP_UNROLL                                                                              \
+    for (int k = 0; k < RANDOM_EACH; ++k) pack.at[k] = T_put((T_c)RANDOM_VALUE(block, k)); \
+    RANDOM_PACK(out, at) = pack;                                                           \
+  }
+  if (RANDOM_FITS(out)) {
+    RANDOM_FOR_BLOCKS(RANDOM_STORE_PACK, RANDOM_STORE)
+    return;
+  }
+#endif
+  RANDOM_FOR_BLOCKS(RANDOM_ONE_BY_ONE, RANDOM_STORE)
 }
 
 /* P: the type of the probabilities. 24 bits decide, so that 1 is certain. */
@@ -178,7 +203,7 @@ HP_KERNEL(choose)(HP_GLOBAL T* out, HP_GLOBAL const P* probability, hp_i64 eleme
   RANDOM_RANGE
 #define RANDOM_CHOOSE(block, k, at) \
   out[at] = T_put((T_c)((P_c)(hp_i32)(block.w[k] >> 8) * (P_c)5.9604644775390625e-8f < (P_c)P_get(probability[at])));
-  RANDOM_FOR_BLOCKS(RANDOM_CHOOSE)
+  RANDOM_FOR_BLOCKS(RANDOM_ONE_BY_ONE, RANDOM_CHOOSE)
 }
 
 /* keep: the probability in 2^32. */
@@ -193,12 +218,45 @@ HP_KERNEL(dropout)(HP_GLOBAL T* out, HP_GLOBAL hp_u8* mask, HP_GLOBAL const T* f
     mask[at] = (hp_u8)kept;                                        \
     out[at] = T_put(T_get(from[at]) * (T_c)(hp_i32)kept * factor); \
   }
-  RANDOM_FOR_BLOCKS(RANDOM_DROP)
+#if HP_LSIZE > 1
+#define RANDOM_DROP_PACK(WRITE, block, at)                                      \
+  {                                                                             \
+    random_pack pack = RANDOM_PACK(from, at);                                   \
+    random_mask_pack kept;                                                      \
+    HP_UNROLL                                                                   \
+    for (int k = 0; k < RANDOM_EACH; ++k) {                                     \
+      kept.at[k] = (hp_u8)((hp_u32)(block.w[k] < bound) | always);              \
+      pack.at[k] = T_put(T_get(pack.at[k]) * (T_c)(hp_i32)kept.at[k] * factor); \
+    }                                                                           \
+    RANDOM_MASK_PACK(mask, at) = kept;                                          \
+    RANDOM_PACK(out, at) = pack;                                                \
+  }
+  if (RANDOM_FITS(out) && RANDOM_FITS(from) && RANDOM_MASK_FITS(mask)) {
+    RANDOM_FOR_BLOCKS(RANDOM_DROP_PACK, RANDOM_DROP)
+    return;
+  }
+#endif
+  RANDOM_FOR_BLOCKS(RANDOM_ONE_BY_ONE, RANDOM_DROP)
 }
 
 HP_KERNEL(dropout_backward)(HP_GLOBAL T* out, HP_GLOBAL const T* grad, HP_GLOBAL const hp_u8* mask, hp_i64 elements,
                             double scale) {
   const T_c factor = (T_c)scale;
+#if HP_LSIZE > 1
+  const hp_i64 begin = hp_group * HP_ELEMENTS;
+  if (begin + HP_ELEMENTS <= elements && RANDOM_FITS(out) && RANDOM_FITS(grad) && RANDOM_MASK_FITS(mask)) {
+    HP_UNROLL
+    for (int j = 0; j < HP_ELEMENTS / HP_LSIZE / RANDOM_EACH; ++j) {
+      const hp_i64 at = begin + (hp_lid + j * HP_LSIZE) * RANDOM_EACH;
+      random_pack pack = RANDOM_PACK(grad, at);
+      const random_mask_pack kept = RANDOM_MASK_PACK(mask, at);
+      HP_UNROLL
+      for (int k = 0; k < RANDOM_EACH; ++k) pack.at[k] = T_put(T_get(pack.at[k]) * (T_c)(kept.at[k] != 0) * factor);
+      RANDOM_PACK(out, at) = pack;
+    }
+    return;
+  }
+#endif
   HP_VECTORISE
   HP_FOR_ELEMENTS(i, elements) out[i] = T_put(T_get(grad[i]) * (T_c)(mask[i] != 0) * factor);
 }
@@ -214,7 +272,7 @@ HP_KERNEL(rrelu)(HP_GLOBAL T* out, HP_GLOBAL T* noise, HP_GLOBAL const T* from, 
     noise[at] = T_put(slope);                                                              \
     out[at] = T_put(x <= 0 ? x * slope : x);                                               \
   }
-  RANDOM_FOR_BLOCKS(RANDOM_LEAK)
+  RANDOM_FOR_BLOCKS(RANDOM_ONE_BY_ONE, RANDOM_LEAK)
 }
 
 /* ---- Rejection. Try number `n` of an element. */
@@ -379,5 +437,5 @@ HP_KERNEL(search)(HP_GLOBAL hp_i64* out, HP_GLOBAL const T* total, hp_i64 elemen
     }                                                                                           \
     out[at] = below;                                                                            \
   }
-  RANDOM_FOR_BLOCKS(RANDOM_SEARCH)
+  RANDOM_FOR_BLOCKS(RANDOM_ONE_BY_ONE, RANDOM_SEARCH)
 }

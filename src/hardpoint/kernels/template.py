@@ -19,8 +19,8 @@ from hardpoint.ops import Reduction
 HEAD = re.compile(r"^HP_KERNEL\((\w+)\)\(([^)]*)\)\s*\{\n", re.M)
 SLOTTED = re.compile(r"(HP_GLOBAL [\w ]+\* \w+_)\[SLOTS\]")
 
-#: Elements for each work-item of a group, in families whose work-items have several vectors under way at once.
-EACH = {"copy": 8, "foreach": 16}
+#: Elements for each work-item of a group, in families and kernels whose work-items take several vectors.
+EACH = {"copy": 8, "foreach": 16, "random:fill": 16, "random:dropout": 16}
 
 LIMITS = {
     "f32": ("(-HP_INFINITY)", "HP_INFINITY"),
@@ -38,7 +38,8 @@ def source(
     family: str, text: str, kernel: str, description: str, dialect: str, group_size: int
 ) -> tuple[str, str, int]:
     """The specialised kernel without the preamble, the name of its entry, and the elements a group handles."""
-    elements = ELEMENTS_CPU if group_size == 1 else EACH.get(family, ELEMENTS_GPU) * group_size
+    each = EACH.get(f"{family}:{kernel}", EACH.get(family, ELEMENTS_GPU))
+    elements = ELEMENTS_CPU if group_size == 1 else each * group_size
     head = f"#define HP_LSIZE {group_size}\n#define HP_ELEMENTS {elements}\n"
     for entry in description.split():
         name, value = entry.split("=")
