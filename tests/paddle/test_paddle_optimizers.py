@@ -66,8 +66,10 @@ def compare(rng, make, dtype="float32", tolerance=1e-5):
     hardpoint.reset_counters()
     found = steps(make, start, grads, "sim:0", dtype)
     assert {name: tiers for name, tiers in hardpoint.counters().items() if "cpu" in tiers} == {}
+    # A parameter of one element may end near where it began.
+    assert max(np.abs(e - s).max() for e, s in zip(expected, start, strict=True)) > 1e-4
     for f, e, s in zip(found, expected, start, strict=True):
-        assert np.abs(e - s).max() > 1e-4
+        assert (e != s.astype(e.dtype)).any()
         np.testing.assert_allclose(f, e, rtol=tolerance, atol=tolerance)
 
 

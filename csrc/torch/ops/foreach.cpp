@@ -45,14 +45,16 @@ Result apply(const Overload& overload, ListOp op, at::TensorList self, std::init
   std::vector<Tensor> made;
   Views out, first, second, third;
   Numbers used;
+  for (Views* list : {&out, &first, &second, &third}) list->reserve(self.size());
+  used.reserve(self.size());
   for (size_t k = 0; k < self.size(); ++k) {
     const Tensor& tensor = self[k];
     if (!in_place) {
       made.push_back(empty_strided(tensor.sizes(), tensor.strides(), dtype, tensor.device().index()));
     }
     if (tensor.numel() == 0) continue;
-    out.push_back(view(in_place ? tensor : made.back()));
     first.push_back(view(tensor));
+    if (!in_place) out.push_back(view(made.back()));
     if (single != nullptr) second.push_back(view(*single));
     Views* target = &second;
     for (at::TensorList list : others) {
@@ -61,7 +63,7 @@ Result apply(const Overload& overload, ListOp op, at::TensorList self, std::init
     }
     used.push_back(numbers[k]);
   }
-  hp::ops::ListCall call{op, out, {&first}, used, single != nullptr};
+  hp::ops::ListCall call{op, in_place ? first : out, {&first}, used, single != nullptr};
   if (others.size() != 0 || single != nullptr) call.operands.push_back(&second);
   if (others.size() == 2) call.operands.push_back(&third);
   if (!hp::ops::foreach_map(overload, device_holding(self[0]), call)) return std::nullopt;
