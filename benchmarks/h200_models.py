@@ -13,6 +13,7 @@ if __name__ == "__main__":
     sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -180,8 +181,9 @@ class Measurement:
     def measured(self, until: float) -> dict[str, Any]:
         """Times and memory; empty where there are none by then, a time of time.time()."""
         assert self._process.stdin is not None
-        self._process.stdin.write(b"measure\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended
+            self._process.stdin.write(b"measure\n")
+            self._process.stdin.flush()
         return dict(json.loads(self._line('{"name"', until) or "{}"))
 
     def end(self) -> None:
