@@ -15,6 +15,7 @@ from hardpoint.graph.converters import warn
 from hardpoint.graph.explaining import collect
 from hardpoint.graph.inplace import update_in_place
 from hardpoint.graph.lowering import lower
+from hardpoint.graph.merging import merge_equal
 from hardpoint.graph.splits import compute_by_parts
 from hardpoint.graph.subgraphs import take
 from hardpoint.ops.torch_overloads import KEPT_WHOLE
@@ -32,7 +33,6 @@ def backend(
     options = dict(options or {})
     if unknown := options.keys() - {"record"}:
         raise ValueError(f"backend 'hardpoint' has no option {', '.join(sorted(unknown))}; it has: record")
-    from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 
     import hardpoint.torch
@@ -44,8 +44,8 @@ def backend(
     made = aot_autograd(
         fw_compiler=partial(compile_graph, name=f"graph {number}, forward", options=options),
         bw_compiler=partial(compile_graph, name=f"graph {number}, backward", options=options),
-        inference_compiler=partial(compile_graph, name=f"graph {number}", options=options),
-        partition_fn=partial(min_cut_rematerialization_partition, compiler="hardpoint"),
+        inference_compiler=partial(_compile_merged, name=f"graph {number}", options=options),
+        partition_fn=_partition,
         decompositions=decompositions(),
         keep_inference_input_mutations=True,  # buffers are updated inside of the graph
     )(module, inputs)
@@ -85,6 +85,21 @@ def _tell_about_breaks() -> None:
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Operators that are brought to others before they are lowered. What has a kernel of its own stays as it is."""
     return {}
+
+
+def _partition(joint: torch.fx.GraphModule, *arguments: Any, **named: Any) -> Any:
+    """Forward and backward of a graph that has both."""
+    from functorch.compile import min_cut_rematerialization_partition
+    from torch._functorch import config
+
+    merge_equal(joint.graph)
+    with config.patch(cse=False):  # it would merge random numbers too
+        return min_cut_rematerialization_partition(joint, *arguments, compiler="hardpoint", **named)
+
+
+def _compile_merged(module: torch.fx.GraphModule, inputs: Sequence[Any], **named: Any) -> Callable[..., Any]:
+    merge_equal(module.graph)
+    return compile_graph(module, inputs, **named)
 
 
 def compile_graph(
