@@ -282,9 +282,13 @@ def side_steps(device: str, small: bool) -> Iterator[dict[str, Any]]:
     for work in (torch.softmax, torch.cumsum, torch.sort, torch.sum):
         work(x, 1)
     query = torch.randn(2, 3, 70, 64, device=device, dtype=torch.bfloat16, requires_grad=True)
-    torch.nn.functional.scaled_dot_product_attention(
-        query, query, query, dropout_p=0.1, is_causal=True
-    ).sum().backward()
+    attention = torch.nn.functional.scaled_dot_product_attention
+    attention(query, query, query, dropout_p=0.1, is_causal=True).sum().backward()
+    mask = torch.randn(2, 1, 1, 70, device=device, dtype=torch.bfloat16)
+    attention(query, query, query, mask.expand(2, 3, 70, 70)).sum().backward()
+    for n in (1, 63, 4099):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            torch.nn.functional.dropout(torch.randn(n, device=device, dtype=dtype)[1:], 0.3)
     torch._foreach_add_([torch.randn(n, device=device) for n in range(1, 60)], 1.0)
     module_of(device).synchronize()
     yield {"name": "steps"}

@@ -20,11 +20,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import h200_operators
-from h200_timing import Work, seconds, wait
+from h200_processes import end
+from h200_timing import ROUNDS, Work, seconds, wait
 
 if __name__ == "__main__":
     sys.path.pop()  # transformers looks for a package "kernels", and must not find this folder's file of that name
@@ -165,7 +166,7 @@ class Measurement:
             environment.pop("HARDPOINT_DEVICE", None)
         # Of torch.compile's own processes, which every model starts.
         environment["TORCHINDUCTOR_COMPILE_THREADS"] = "4"
-        self._lines = lines
+        self._lines, self._results = lines, 0
         with lines.open("w") as output:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, side, name],
@@ -176,26 +177,28 @@ class Measurement:
             )
 
     def prepared(self, until: float) -> bool:
-        return bool(self._line("ready", until))
+        return bool(self._line("ready", 1, until))
 
     def measured(self, until: float) -> dict[str, Any]:
-        """Times and memory; empty where there are none by then, a time of time.time()."""
+        """Times and memory, as of now; empty where there are none by then, a time of time.time()."""
+        self._results += 1
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended
             self._process.stdin.write(b"measure\n")
             self._process.stdin.flush()
-        return dict(json.loads(self._line('{"name"', until) or "{}"))
+        return dict(json.loads(self._line('{"name"', self._results, until) or "{}"))
 
     def end(self) -> None:
-        h200_operators.end(self._process)
+        end(self._process)
 
-    def _line(self, beginning: str, until: float) -> str:
-        """The line that begins so, when it is there; nothing if the process ends without it, or it is too late."""
+    def _line(self, beginning: str, number: int, until: float) -> str:
+        """That line of those that begin so, when it is there; nothing if the process ends before, or it is too late."""
         while True:
             ended = self._process.poll() is not None
-            for line in self._lines.read_text().splitlines(keepends=True):
-                if line.startswith(beginning) and line.endswith("\n"):
-                    return line
+            lines = self._lines.read_text().splitlines(keepends=True)
+            found = [line for line in lines if line.startswith(beginning) and line.endswith("\n")]
+            if len(found) >= number:
+                return found[number - 1]
             if ended or time.time() > until:
                 return ""
             time.sleep(0.05)
@@ -215,9 +218,9 @@ def measure(names: list[str], sides: tuple[str, ...], patience: float, until: fl
                 late = [name for name, measurement in running.items() if not measurement.prepared(last)]
                 for name in late:
                     running.pop(name).end()  # not beside what is timed
-                for name, measurement in running.items():
-                    if result := measurement.measured(last + 20):
-                        taken[name][side] = result
+                for name, measurement in list(running.items()) * ROUNDS:
+                    if result := measurement.measured(last + 30):
+                        taken[name][side] = min(result, taken[name].get(side, result), key=itemgetter("seconds"))
             finally:
                 for measurement in running.values():
                     measurement.end()
@@ -253,7 +256,7 @@ def cpu_calls(work: Work) -> dict[str, int]:
 
 
 def main() -> None:
-    """Prepare a model; then, when a line of the input says so, print its time and memory."""
+    """Prepare a model; then, for every line of the input, print its time and memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("side", choices=SIDES)
     parser.add_argument("name", choices=models())
@@ -269,15 +272,14 @@ def main() -> None:
         work()
     wait(device)
     print("ready", flush=True)
-    if not sys.stdin.readline():
-        return
-    module.reset_peak_memory_stats()
-    cpu = cpu_calls(work) if options.side == "nv" else {}
-    work()
-    wait(device)
-    memory = module.max_memory_allocated()
-    result = {"name": options.name, "memory": memory, "cpu": cpu, "seconds": seconds(device, work, 1.0)}
-    print(json.dumps(result), flush=True)
+    for _ in sys.stdin:
+        module.reset_peak_memory_stats()
+        cpu = cpu_calls(work) if options.side == "nv" else {}
+        work()
+        wait(device)
+        memory = module.max_memory_allocated()
+        result = {"name": options.name, "memory": memory, "cpu": cpu, "seconds": seconds(device, work, 0.5)}
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,12 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder: its copy.py must not stand in for the standard module
+    sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
 
 import argparse
-import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import tempfile
 import time
@@ -27,6 +25,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from h200_processes import end
+
+if __name__ == "__main__":
+    sys.path.pop()  # transformers looks for a package "kernels", and must not find this folder's file of that name
 
 #: Where an order in OpInfo's samples is infinite, torch.cuda's kernels of these count up to the largest integer.
 ENDLESS_ON_CUDA = {
@@ -69,13 +71,6 @@ def _checks(folder: Path, index: int, names: list[str], dtypes: str, samples: in
         "nv": [sys.executable, *ours],
         "cuda": [sys.executable, __file__, f"{folder}/cuda", share, *same],
     }
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a session, and all that it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def measure(dtypes: str, samples: int, patience: float) -> list[dict[str, Any]]:

@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 Work = Callable[[], object]
 
+#: How often all of a table is measured, in turn; the shortest time counts. Machines are disturbed for seconds on end.
+ROUNDS = 3
+
 
 def wait(device: str) -> None:
     import torch

@@ -103,6 +103,12 @@ class Dense {
   std::optional<Scratch> scratch_;
 };
 
+// As weigh.inc has it: there, no strides of a mask ask for a copy.
+struct Mask {
+  void* data;
+  int64_t heads, first, strides[4];
+};
+
 // What forward and backward share. Tensors are contiguous; the heads that share a key are seen as one, with as many
 // times the queries.
 struct Shape {
@@ -161,6 +167,11 @@ struct Shape {
     return result == CUDA_SUCCESS ? 0 : raise_error("attention", "launching a kernel", result);
   }
   Dense dense(const DLTensor* tensor, bool output = false) const { return Dense(tensor, output, kernels, stream); }
+  Mask mask(const DLTensor* tensor, int64_t row) const {
+    if (!tensor) return {};
+    const int64_t* strides = tensor->strides;
+    return {tensor->data, tensor->shape[1], row, {strides[0], strides[1], strides[2], strides[3]}};
+  }
   template <class T>
   T* at(const DLTensor* tensor, int64_t elements, int64_t size) const {
     return tensor ? reinterpret_cast<T*>(static_cast<char*>(tensor->data) + elements * size) : nullptr;
@@ -189,10 +200,9 @@ int attention(const Call& call) {
     return decline(why);
   }
   const Dense outs = shape.dense(call.tensor(0), true), queries = shape.dense(flash.query),
-              keys = shape.dense(flash.key), values = shape.dense(flash.value), masks = shape.dense(call.tensor(5));
-  if (int error = begin({&outs, &queries, &keys, &values, &masks})) return error;
-  const DLTensor *out = outs.tensor(), *query = queries.tensor(), *key = keys.tensor(), *value = values.tensor(),
-                 *mask = masks.tensor();
+              keys = shape.dense(flash.key), values = shape.dense(flash.value);
+  if (int error = begin({&outs, &queries, &keys, &values})) return error;
+  const DLTensor *out = outs.tensor(), *query = queries.tensor(), *key = keys.tensor(), *value = values.tensor();
   const Scratch scratch(shape.device, shape.chunk * shape.rows * shape.keys * 4);
   if (!scratch.data) return decline("no memory for the scores");
   for (int64_t first = 0; first < shape.heads; first += shape.chunk) {
@@ -203,10 +213,10 @@ int attention(const Call& call) {
     if (int error = shape.multiply(shape.scores(scratch.data, count), q, k.transposed(), true)) return error;
     void* scores = scratch.data;
     float* sums = shape.at<float>(lse, row, 4);
-    void* masked = shape.at<void>(mask, row * shape.keys, shape.bytes);
+    Mask mask = shape.mask(call.tensor(5), row);
     int64_t rows = count * shape.rows;
     Dropping dropping = all.from(row, shape.keys);
-    void* arguments[] = {&scores,     &sums,         &masked,      &rows,    &shape.queries,
+    void* arguments[] = {&scores,     &sums,         &mask,        &rows,    &shape.queries,
                          &shape.keys, &shape.causal, &shape.scale, &dropping};
     if (int error = shape.launch(shape.kernels->weigh, count, arguments)) return error;
     const Matrix o = shape.part(out, first, count, shape.rows, shape.value_dim);
@@ -230,12 +240,10 @@ int attention_backward(const Call& call) {
   const Dense of_query = shape.dense(call.tensor(0), true), of_key = shape.dense(call.tensor(1), true),
               of_value = shape.dense(call.tensor(2), true), given = shape.dense(call.tensor(3)),
               queries = shape.dense(flash.query), keys = shape.dense(flash.key), values = shape.dense(flash.value),
-              masks = shape.dense(call.tensor(7)), results = shape.dense(call.tensor(8));
-  if (int error = begin({&of_query, &of_key, &of_value, &given, &queries, &keys, &values, &masks, &results})) {
-    return error;
-  }
+              results = shape.dense(call.tensor(8));
+  if (int error = begin({&of_query, &of_key, &of_value, &given, &queries, &keys, &values, &results})) return error;
   const DLTensor *grad = given.tensor(), *query = queries.tensor(), *key = keys.tensor(), *value = values.tensor(),
-                 *mask = masks.tensor(), *out = results.tensor();
+                 *out = results.tensor();
   const int64_t bytes = shape.chunk * shape.rows * shape.keys * 4;
   const Scratch scores(shape.device, bytes), slopes(shape.device, bytes);
   if (!scores.data || !slopes.data) return decline("no memory for the scores");
@@ -249,12 +257,12 @@ int attention_backward(const Call& call) {
     if (int error = shape.multiply(shape.scores(slopes.data, count), g, v.transposed(), true)) return error;
     void *score = scores.data, *slope = slopes.data;
     float* sums = shape.at<float>(lse, row, 4);
-    void* masked = shape.at<void>(mask, row * shape.keys, shape.bytes);
+    Mask mask = shape.mask(call.tensor(7), row);
     void* grads = shape.at<void>(grad, row * shape.value_dim, shape.bytes);
     void* outs = shape.at<void>(out, row * shape.value_dim, shape.bytes);
     int64_t rows = count * shape.rows;
     Dropping dropping = all.from(row, shape.keys);
-    void* arguments[] = {&score,        &slope,       &sums,          &masked,     &grads,
+    void* arguments[] = {&score,        &slope,       &sums,          &mask,       &grads,
                          &outs,         &rows,        &shape.queries, &shape.keys, &shape.value_dim,
                          &shape.causal, &shape.scale, &dropping};
     if (int error = shape.launch(shape.kernels->weigh_backward, count, arguments)) return error;

@@ -25,12 +25,12 @@ pytestmark = [
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 WEIGH = """
-extern "C" void run_weigh(unsigned order, float* scores, float* lse, T* mask, i64 rows, i64 queries, i64 keys,
+extern "C" void run_weigh(unsigned order, float* scores, float* lse, Mask mask, i64 rows, i64 queries, i64 keys,
                           int causal, float scale, Dropping dropping) {
   fibers::launch((rows + 3) / 4, 128, order,
                  [&] { weigh(scores, lse, mask, rows, queries, keys, causal, scale, dropping); });
 }
-extern "C" void run_weigh_backward(unsigned order, float* scores, float* slopes, float* lse, T* mask, T* grad, T* out,
+extern "C" void run_weigh_backward(unsigned order, float* scores, float* slopes, float* lse, Mask mask, T* grad, T* out,
                                    i64 rows, i64 queries, i64 keys, i64 dim, int causal, float scale,
                                    Dropping dropping) {
   fibers::launch((rows + 3) / 4, 128, order, [&] {
@@ -103,6 +103,15 @@ class Strided(ctypes.Structure):
         super().__init__(tensor.data_ptr(), *tensor.stride()[:3])
 
 
+class Mask(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("heads", ctypes.c_int64),
+        ("first", ctypes.c_int64),
+        ("strides", ctypes.c_int64 * 4),
+    )
+
+
 class Layout(ctypes.Structure):
     _fields_ = (
         ("sizes", ctypes.c_int64 * 4),
@@ -143,17 +152,21 @@ def kept(dropping: Dropping, rows: int, keys: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("below", [0, 20000])
 @pytest.mark.parametrize("causal", [0, 1])
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("masked", ["", "whole", "keys", "transposed"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_weigh(dtype: torch.dtype, masked: bool, causal: int, below: int) -> None:
+def test_weigh(dtype: torch.dtype, masked: str, causal: int, below: int) -> None:
     made = library(("attention_common.inc", "weigh.inc"), WEIGH, f"DTYPE={DTYPES.index(dtype)}")
-    rows, queries, keys, dim, scale = 10, 5, 301, 16, 0.25
+    # The last two of three batches, of two heads.
+    first, rows, queries, keys, dim, scale = 10, 20, 5, 301, 16, 0.25
     dropping = Dropping(12345678901, 2**32 - 50, below, 1.25)
     scores, slopes, out, grad = (torch.randn(rows, n) for n in (keys, keys, dim, dim))
     out, grad = out.to(dtype), grad.to(dtype)
-    mask = torch.randn(rows, keys).to(dtype)
-    mask[3] = -torch.inf
-    right = scores.double() * scale + (mask.double() if masked else 0)
+    mask = torch.randn(3, 1, 1, keys) if masked == "keys" else torch.randn(3, 2, queries, keys)
+    mask[1, 0, -1] = -torch.inf  # a row without keys
+    if masked == "transposed":
+        mask = mask.transpose(0, 3).contiguous().transpose(0, 3)
+    mask = mask.to(dtype).expand(3, 2, queries, keys)
+    right = scores.double() * scale + (mask.double().reshape(-1, keys)[first:] if masked else 0)
     if causal:
         right = right.masked_fill(torch.arange(keys) > torch.arange(rows)[:, None] % queries, -torch.inf)
     weights, sums = torch._safe_softmax(right, -1), right.logsumexp(-1)
@@ -162,7 +175,7 @@ def test_weigh(dtype: torch.dtype, masked: bool, causal: int, below: int) -> Non
     wanted = weights * (slopes.double() * factor - delta) * scale
     close = {torch.float32: 1e-5, torch.float16: 1e-3}.get(dtype, 1e-2)
     lse, raw, width = torch.empty(rows), scores.clone(), keys * 4 // dtype.itemsize
-    one = mask if masked else None
+    one = Mask(mask.data_ptr(), 2, first, (ctypes.c_int64 * 4)(*mask.stride())) if masked else Mask()
     call(made.run_weigh, raw, lse, one, rows, queries, keys, ctypes.c_int(causal), scale, dropping, order=1)
     torch.testing.assert_close(lse.double(), sums, rtol=1e-5, atol=1e-5)
     found = raw.view(dtype).view(rows, width)[:, :keys]

@@ -41,18 +41,39 @@ HP_FN float hp_load_bf16(hp_u16 bits) { return hp_from_bits_f32((hp_u32)bits << 
 
 /* Round to nearest, ties to even; a NaN stays one. */
 HP_FN hp_u16 hp_store_bf16(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  hp_u16 half;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half) : "f"(value));
+  return half;
+#else
   const hp_u32 bits = hp_bits_f32(value);
   const hp_u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   return (hp_u16)(value != value ? 0x7fc0u : rounded);
+#endif
 }
 
-HP_FN float hp_load_f16(hp_u16 bits) {
+/* Of a NaN all bits are kept, which processors' own conversions do not. */
+HP_FN float hp_widen_f16(hp_u16 bits) {
   /* The exponent is rebiased by a multiplication, which also brings denormals out right. */
   const hp_u32 sign = (hp_u32)(bits & 0x8000u) << 16, rest = (hp_u32)(bits & 0x7fffu) << 13;
   const float magnitude = hp_from_bits_f32(rest) * 5.192296858534828e33f; /* 2^112 */
   const hp_u32 special = rest >= 0x0f800000u ? 0x7f800000u | (rest & 0x007fffffu) : hp_bits_f32(magnitude);
   return hp_from_bits_f32(sign | special);
 }
+
+#ifdef __CUDA_ARCH__
+HP_FN float hp_load_f16(hp_u16 bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+HP_FN hp_u16 hp_store_f16(float value) {
+  hp_u16 half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+  return half;
+}
+#else
+HP_FN float hp_load_f16(hp_u16 bits) { return hp_widen_f16(bits); }
 
 HP_FN hp_u16 hp_store_f16(float value) {
   const hp_u32 bits = hp_bits_f32(value), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
@@ -64,6 +85,7 @@ HP_FN hp_u16 hp_store_f16(float value) {
   half = rest > 0x7f800000u ? 0x7e00u : half;
   return (hp_u16)(sign | half);
 }
+#endif
 
 /* The number after x in the direction of y; either format orders its numbers as their bits, sign aside. */
 HP_FN hp_u16 hp_next16(hp_u16 x, hp_u16 y) {

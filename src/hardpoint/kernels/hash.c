@@ -1,7 +1,9 @@
 /* Hashes of rows of `n` elements: the bits of all of them combined by exclusive or, a float as a double, an integer as
  * one of 64 bits. A group takes `each` rows. */
 HP_FN hp_u64 hash_bits(T stored) {
-#if T_IS_FLOAT
+#if defined(T_IS_F16)
+  return hp_bits_f64((double)hp_widen_f16(stored));
+#elif T_IS_FLOAT
   return hp_bits_f64((double)T_get(stored));
 #else
   return (hp_u64)(hp_i64)T_get(stored);

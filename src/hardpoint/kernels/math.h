@@ -156,6 +156,26 @@ HP_FN double hp_number_value(double number) { return number; }
 /* ---- float: branch-free, so that a loop over an array vectorises --------------------------------------------------
  */
 
+/* e ln(2) + log(1 + f), |f| <= 1/3 */
+HP_FN float hp_log_sum_f32(float e, float f) {
+  float p = -1.289182007e-01f, s = f * f;
+  p = hp_fma_f32(p, f, 1.398457289e-01f);
+  p = hp_fma_f32(p, f, -1.218423322e-01f);
+  p = hp_fma_f32(p, f, 1.400584430e-01f);
+  p = hp_fma_f32(p, f, -1.668048948e-01f);
+  p = hp_fma_f32(p, f, 2.001040727e-01f);
+  p = hp_fma_f32(p, f, -2.499979734e-01f);
+  p = hp_fma_f32(p, f, 3.333321512e-01f);
+  p = hp_fma_f32(s * f, p, -0.5f * s);
+  return hp_fma_f32(e, 6.931471825e-1f, f + hp_fma_f32(e, -1.904654323e-9f, p));
+}
+
+/* log(x) of a normal number: x = 2^e m with m in [2/3, 4/3) */
+HP_FN float hp_log_normal_f32(float x) {
+  const hp_i32 i = (hp_i32)hp_bits_f32(x) - 0x3f2aaaab;
+  return hp_log_sum_f32((float)(i >> 23), hp_from_bits_f32((hp_u32)((i & 0x7fffff) + 0x3f2aaaab)) - 1.0f);
+}
+
 #ifdef HP_DIALECT_CUDA
 HP_FN float hp_exp_f32(float x) { return expf(x); }
 HP_FN float hp_exp2_f32(float x) { return exp2f(x); }
@@ -219,20 +239,6 @@ HP_FN float hp_expm1_f32(float x) {
   float s = hp_from_bits_f32((hp_bits_f32(z) - 0x4b400000u + 126u) << 23);
   float v = 2.0f * hp_fma_f32(s, p, s - 0.5f);
   return hp_select_f32(HP_LIB_f32(fabs)(x) < 5.9e-8f, x, v);
-}
-
-/* e ln(2) + log(1 + f), |f| <= 1/3 */
-HP_FN float hp_log_sum_f32(float e, float f) {
-  float p = -1.289182007e-01f, s = f * f;
-  p = hp_fma_f32(p, f, 1.398457289e-01f);
-  p = hp_fma_f32(p, f, -1.218423322e-01f);
-  p = hp_fma_f32(p, f, 1.400584430e-01f);
-  p = hp_fma_f32(p, f, -1.668048948e-01f);
-  p = hp_fma_f32(p, f, 2.001040727e-01f);
-  p = hp_fma_f32(p, f, -2.499979734e-01f);
-  p = hp_fma_f32(p, f, 3.333321512e-01f);
-  p = hp_fma_f32(s * f, p, -0.5f * s);
-  return hp_fma_f32(e, 6.931471825e-1f, f + hp_fma_f32(e, -1.904654323e-9f, p));
 }
 
 /* x = 2^e m with m in [2/3, 4/3) */

@@ -20,7 +20,11 @@
 #include "vectors.h"
 
 /* (0, 1] */
-HP_FN float random_positive_f32(hp_u32 w) { return (float)w * 2.3283064365386963e-10f + 1.1641532182693481e-10f; }
+HP_FN float random_positive_f32(hp_u32 w) {
+  return hp_fma_f32((float)w, 2.3283064365386963e-10f, 1.1641532182693481e-10f);
+}
+/* Its logarithm, which need not look for what is no normal number. */
+HP_FN float random_log_f32(hp_u32 w) { return hp_log_normal_f32(random_positive_f32(w)); }
 
 /* sin(2 pi w / 2^32 + shift pi / 2) to 1e-7: the angle within a quarter turn is exact. */
 HP_FN float random_turn_f32(hp_u32 w, hp_u32 shift) {
@@ -36,8 +40,26 @@ HP_FN float random_turn_f32(hp_u32 w, hp_u32 shift) {
   v = hp_fma_f32(v, s, 1.0f);
   return hp_from_bits_f32(hp_bits_f32(hp_select_f32((int)(q & 1u), v, u)) ^ ((q & 2u) << 30));
 }
-HP_FN float random_normal_f32(hp_u32 size, hp_u32 angle, hp_u32 shift) {
-  return HP_LIB_f32(sqrt)(-2.0f * hp_log_f32(random_positive_f32(size))) * random_turn_f32(angle, shift);
+/* How far normal numbers are from 0. */
+HP_FN float random_radius_f32(hp_u32 w) {
+  const float square = -2.0f * random_log_f32(w);
+#ifdef HP_DIALECT_CUDA
+  /* sqrtf has a branch for what this cannot be. */
+  const float inverse = rsqrtf(square + 1e-30f), root = square * inverse;
+  return hp_fma_f32(hp_fma_f32(-root, root, square), 0.5f * inverse, root);
+#else
+  return HP_LIB_f32(sqrt)(square);
+#endif
+}
+/* The bits of four normal numbers, a pair for two words. */
+HP_FN random_block random_normals_f32(random_block b) {
+  const float first = random_radius_f32(b.w[0]), second = random_radius_f32(b.w[2]);
+  random_block normal;
+  normal.w[0] = hp_bits_f32(first * random_turn_f32(b.w[1], 1));
+  normal.w[1] = hp_bits_f32(first * random_turn_f32(b.w[1], 0));
+  normal.w[2] = hp_bits_f32(second * random_turn_f32(b.w[3], 1));
+  normal.w[3] = hp_bits_f32(second * random_turn_f32(b.w[3], 0));
+  return normal;
 }
 /* tan(pi (u - 1/2)) */
 HP_FN float random_cauchy_f32(hp_u32 w) {
@@ -89,8 +111,11 @@ typedef float random_real;
 #else
 #define RANDOM_UNIT(b, k) ((float)(hp_i32)(b.w[k] >> 8) * 5.9604645e-8f)
 #endif
-#define RANDOM_LOG(b, k) hp_log_f32(random_positive_f32(b.w[k]))
-#define RANDOM_NORMAL(b, k) random_normal_f32(b.w[(k) & 2], b.w[((k) & 2) + 1], 1u - ((k) & 1u))
+#define RANDOM_LOG(b, k) random_log_f32(b.w[k])
+#if DIST == DIST_NORMAL || DIST == DIST_LOG_NORMAL
+#define RANDOM_NORMAL(b, k) hp_from_bits_f32(b.w[k])
+#define RANDOM_BLOCK(seed, first, j) random_normals_f32(random_at(seed, first, j))
+#endif
 #define RANDOM_CAUCHY(b, k) random_cauchy_f32(b.w[k])
 #endif
 
@@ -100,6 +125,10 @@ typedef float random_real;
 #define RANDOM_EACH 4
 #endif
 
+#ifndef RANDOM_BLOCK
+#define RANDOM_BLOCK random_at
+#endif
+
 /* What the group works on: `here` elements from `begin`, `whole` full blocks of them from block `base`. */
 #define RANDOM_RANGE                                                                     \
   const hp_i64 begin = hp_group * HP_ELEMENTS, rest = elements - begin,                  \
@@ -107,24 +136,24 @@ typedef float random_real;
   const hp_u64 key = (hp_u64)seed, base = (hp_u64)start + (hp_u64)(begin / RANDOM_EACH); \
   const hp_u32 whole = (hp_u32)(here / RANDOM_EACH);
 /* Does WRITE(block, k, place) for all of them; WHOLE(WRITE, block, place) says how for those of a full block. */
-#define RANDOM_FOR_BLOCKS(WHOLE, WRITE)                       \
-  HP_VECTORISE                                                \
-  for (hp_u32 j = (hp_u32)hp_lid; j < whole; j += HP_LSIZE) { \
-    const random_block block = random_at(key, base, j);       \
-    const hp_i64 at = begin + (hp_i64)j * RANDOM_EACH;        \
-    WHOLE(WRITE, block, at)                                   \
-  }                                                           \
-  const hp_i64 left = here - (hp_i64)whole * RANDOM_EACH;     \
-  if (left > 0 && hp_lid == 0) {                              \
-    const random_block block = random_at(key, base, whole);   \
-    const hp_i64 at = begin + here - left;                    \
-    WRITE(block, 0, at)                                       \
-    if (left > 1) {                                           \
-      WRITE(block, 1, at + 1)                                 \
-    }                                                         \
-    if (left > 2) {                                           \
-      WRITE(block, 2, at + 2)                                 \
-    }                                                         \
+#define RANDOM_FOR_BLOCKS(WHOLE, WRITE)                        \
+  HP_VECTORISE                                                 \
+  for (hp_u32 j = (hp_u32)hp_lid; j < whole; j += HP_LSIZE) {  \
+    const random_block block = RANDOM_BLOCK(key, base, j);     \
+    const hp_i64 at = begin + (hp_i64)j * RANDOM_EACH;         \
+    WHOLE(WRITE, block, at)                                    \
+  }                                                            \
+  const hp_i64 left = here - (hp_i64)whole * RANDOM_EACH;      \
+  if (left > 0 && hp_lid == 0) {                               \
+    const random_block block = RANDOM_BLOCK(key, base, whole); \
+    const hp_i64 at = begin + here - left;                     \
+    WRITE(block, 0, at)                                        \
+    if (left > 1) {                                            \
+      WRITE(block, 1, at + 1)                                  \
+    }                                                          \
+    if (left > 2) {                                            \
+      WRITE(block, 2, at + 2)                                  \
+    }                                                          \
   }
 #define RANDOM_ONE_BY_ONE(WRITE, block, at) \
   WRITE(block, 0, at)                       \
@@ -212,24 +241,26 @@ HP_KERNEL(dropout)(HP_GLOBAL T* out, HP_GLOBAL hp_u8* mask, HP_GLOBAL const T* f
   RANDOM_RANGE
   const hp_u32 bound = (hp_u32)keep, always = (hp_u32)(keep >> 32);
   const T_c factor = (T_c)scale;
-#define RANDOM_DROP(block, k, at)                                  \
-  {                                                                \
-    const hp_u32 kept = (hp_u32)(block.w[k] < bound) | always;     \
-    mask[at] = (hp_u8)kept;                                        \
-    out[at] = T_put(T_get(from[at]) * (T_c)(hp_i32)kept * factor); \
+#define RANDOM_KEPT(block, k) ((hp_u32)(block.w[k] < bound) | always)
+#define RANDOM_DROP(block, k, at)                           \
+  {                                                         \
+    const hp_u32 kept = RANDOM_KEPT(block, k);              \
+    mask[at] = (hp_u8)kept;                                 \
+    out[at] = T_put(T_get(from[at]) * (kept ? factor : 0)); \
   }
 #if HP_LSIZE > 1
-#define RANDOM_DROP_PACK(WRITE, block, at)                                      \
-  {                                                                             \
-    random_pack pack = RANDOM_PACK(from, at);                                   \
-    random_mask_pack kept;                                                      \
-    HP_UNROLL                                                                   \
-    for (int k = 0; k < RANDOM_EACH; ++k) {                                     \
-      kept.at[k] = (hp_u8)((hp_u32)(block.w[k] < bound) | always);              \
-      pack.at[k] = T_put(T_get(pack.at[k]) * (T_c)(hp_i32)kept.at[k] * factor); \
-    }                                                                           \
-    RANDOM_MASK_PACK(mask, at) = kept;                                          \
-    RANDOM_PACK(out, at) = pack;                                                \
+#define RANDOM_DROP_PACK(WRITE, block, at)                         \
+  {                                                                \
+    random_pack pack = RANDOM_PACK(from, at);                      \
+    random_mask_pack mask_pack;                                    \
+    HP_UNROLL                                                      \
+    for (int k = 0; k < RANDOM_EACH; ++k) {                        \
+      const hp_u32 kept = RANDOM_KEPT(block, k);                   \
+      mask_pack.at[k] = (hp_u8)kept;                               \
+      pack.at[k] = T_put(T_get(pack.at[k]) * (kept ? factor : 0)); \
+    }                                                              \
+    RANDOM_MASK_PACK(mask, at) = mask_pack;                        \
+    RANDOM_PACK(out, at) = pack;                                   \
   }
   if (RANDOM_FITS(out) && RANDOM_FITS(from) && RANDOM_MASK_FITS(mask)) {
     RANDOM_FOR_BLOCKS(RANDOM_DROP_PACK, RANDOM_DROP)
@@ -294,7 +325,7 @@ HP_KERNEL(gamma)(HP_GLOBAL T* out, HP_GLOBAL const T* shape, hp_i64 elements, hp
     T_c value = d;
     for (hp_u32 n = 1; n < 1000; ++n) {
       const random_block b = random_try((hp_u64)seed, own, n);
-      const T_c x = (T_c)random_normal_f32(b.w[0], b.w[1], 1), y = 1 + c * x, v = y * y * y;
+      const T_c x = (T_c)(random_radius_f32(b.w[0]) * random_turn_f32(b.w[1], 1)), y = 1 + c * x, v = y * y * y;
       if (y <= 0) continue;
       if (T_M(log)((T_c)random_positive_f32(b.w[2])) < x * x / 2 + d - d * v + d * T_M(log)(v)) {
         value = d * v;
