@@ -52,6 +52,17 @@ def test_random_numbers_are_drawn_anew(name, grad):
     assert not torch.equal(one, other)
 
 
+@pytest.mark.parametrize("name", DRAWS)
+def test_gradients_see_the_numbers_that_were_drawn(name):
+    draw = DRAWS[name]
+    x = torch.ones(64, 4, device="sim", requires_grad=True)
+    made = torch.compile(lambda x: x * draw(x.detach()).sigmoid().square(), backend="hardpoint")
+    for _ in range(RUNS):
+        result = made(x)
+        (gradient,) = torch.autograd.grad(result.sum(), x)
+        torch.testing.assert_close(gradient, result)
+
+
 @pytest.mark.parametrize("grad", [False, True], ids=["inference", "training"])
 def test_equal_operators_are_one(grad):
     x = torch.randn(8, 8, device="sim", requires_grad=grad)
