@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-os.environ.setdefault("GLOG_minloglevel", "1")  # Paddle would log every library that it loads
-
 
 def _first_seed() -> str:
     """Each commit sees numbers that no other has seen, and a failure of its own can be repeated."""

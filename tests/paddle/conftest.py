@@ -18,7 +18,9 @@ else:
     os.environ.setdefault(
         "CUSTOM_DEVICE_ROOT", str(package_file("../paddle_custom_device/libhardpoint_paddle.so").resolve().parent)
     )
-    import paddle
+    with pytest.MonkeyPatch.context() as quiet:
+        quiet.setenv("GLOG_minloglevel", "1")  # no line for each library; programs that tests start log as usual
+        import paddle
 
     paddle.disable_signal_handler()  # faults belong to sim, which tells what was touched
 
