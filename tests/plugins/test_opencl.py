@@ -105,6 +105,30 @@ def test_operators(run_python: RunPython) -> None:
 
 @needs_opencl
 @pytest.mark.slow
+def test_groups_leave_rows_of_others_alone(run_python: RunPython) -> None:
+    """Short rows, a group for each, on all threads of the driver at once."""
+    run_python(
+        """
+        import torch
+
+        torch.manual_seed(0)
+        steps, lengths = [50, 50, 31], [5, 10, 7]
+        for _ in range(40):
+            logs, targets = torch.randn(50, 3, 16).log_softmax(2), torch.randint(1, 16, (3, 10))
+            gradients = []
+            for device in ("cpu", "ocl"):
+                x = logs.to(device).detach().requires_grad_()
+                torch.nn.functional.ctc_loss(x, targets.to(device), steps, lengths, reduction="sum").backward()
+                gradients.append(x.grad.cpu())
+            torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-4)
+        """,
+        HARDPOINT_DEVICE="ocl",
+        timeout=250,
+    )
+
+
+@needs_opencl
+@pytest.mark.slow
 def test_streams_and_events(run_python: RunPython) -> None:
     run_python(
         """

@@ -89,10 +89,11 @@ HP_KERNEL(backward)(HP_GLOBAL T* out, HP_GLOBAL const T* grad, HP_GLOBAL const T
   HP_GLOBAL T* const row = out + hp_group * labels;
   HP_GLOBAL const T* const given = logs + hp_group * labels;
   const int none = t >= lengths[3 * b] || (zero_infinity && loss == -CTC_NONE);
-  HP_FOR_LOCAL(c, labels) row[c] = none ? (T)0 : CTC_NONE;
-  if (none) return;
+  /* No return before the barriers where there is nothing to do: PoCL 3.1 then writes back what it has read of the rows
+   * of other groups. */
+  HP_FOR_LOCAL(c, labels) row[c] = CTC_NONE;
   hp_barrier();
-  if (hp_lid == 0) {
+  if (hp_lid == 0 && !none) {
     const hp_i64 at = (b * steps + t) * width;
     for (hp_i64 s = 0; s <= last; ++s) {
       const hp_i64 label = ctc_label(s, CTC_GIVEN);
@@ -100,5 +101,8 @@ HP_KERNEL(backward)(HP_GLOBAL T* out, HP_GLOBAL const T* grad, HP_GLOBAL const T
     }
   }
   hp_barrier();
-  HP_FOR_LOCAL(c, labels) row[c] = (T_M(exp)(given[c]) - T_M(exp)(row[c] + loss - given[c])) * g;
+  HP_FOR_LOCAL(c, labels) {
+    const T slope = (T_M(exp)(given[c]) - T_M(exp)(row[c] + loss - given[c])) * g;
+    row[c] = none ? (T)0 : slope;
+  }
 }
