@@ -1,9 +1,11 @@
 # make demo   trains small nets on the simulated device         make quick  the inner loop: fast tests only
 # make test   all tests                                         make bench  benchmarks, as ratios
+# make docs   the documentation site, in build/site             make wheel  a wheel, in dist
+# make matrix the adapter with each supported torch (5 GB each); one: TORCH=2.15.0, MATRIX_PYTHON=python3.13
 # make lint / make format                                       make clean
 # make opencl installs PoCL, an OpenCL driver for the CPU, where root and Debian's packages are to be had
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick bench lint format clean ready check-tools native opencl
+.PHONY: help demo test quick bench docs wheel matrix lint format clean ready check-tools native opencl
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -11,13 +13,28 @@ JOBS   ?= 2
 # Files stay whole: some have something to build once for all of their tests.
 PARALLEL := -n $(JOBS) --dist loadfile
 # pip, not uv: it is the installer that takes a locally provided CPU build of torch.
-TORCH  ?= torch==2.13.0
+TORCH  ?= 2.13.0
+# ON: warnings are errors. Off by default: newer compilers than CI's have newer warnings.
+STRICT ?= OFF
+# Shows what a long command is doing, and the time since make started.
+PROGRESS := python3 .ci/progress.py
+export PROGRESS_START := $(or $(PROGRESS_START),$(shell date +%s))
+export PROGRESS_MAKE := $(or $(PROGRESS_MAKE),$(shell echo $$PPID))
+
+# Installs the project's dependencies and the named extras, not the project. Python 3.10 has no tomllib; pip brings one.
+INSTALL = $(PYTHON) -c 'import importlib.util, subprocess, sys; \
+  toml = __import__("tomllib" if importlib.util.find_spec("tomllib") else "pip._vendor.tomli", fromlist=["load"]); \
+  project = toml.load(open("pyproject.toml", "rb"))["project"]; \
+  wanted = [name for extra in sys.argv[1:] for name in project["optional-dependencies"][extra]]; \
+  raise SystemExit(subprocess.call([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", \
+  *project["dependencies"], *wanted]))'
 
 SOURCES := $(shell find src csrc include plugins -type f \( -name '*.cpp' -o -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.txt' \
              -o -name '*.map' \)) $(shell find src/hardpoint/ops src/hardpoint/codegen -name '*.py') CMakeLists.txt pyproject.toml
+KERNELS := $(wildcard src/hardpoint/kernels/*.py)
 
 help:
-	@sed -n 's/^# //p' Makefile | head -4
+	@sed -n 's/^# //p' Makefile | head -6
 
 check-tools:
 	@command -v python3 >/dev/null || { echo "python3 is missing: apt-get install python3 python3-venv"; exit 1; }
@@ -27,34 +44,57 @@ check-tools:
 	@python3 -c 'import os, sysconfig; assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null \
 	  || { echo "the Python headers are missing: apt-get install python3-dev"; exit 1; }
 
-$(VENV)/.packages: pyproject.toml | check-tools
-	@echo "== virtual environment and packages in $(VENV)"
-	@test -x $(PYTHON) || python3 -m venv $(VENV)
-	@$(PYTHON) -m pip install -qq --disable-pip-version-check $(TORCH)
-	@$(PYTHON) -c 'import tomllib, subprocess, sys; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	  extra = p["optional-dependencies"]; \
-	  raise SystemExit(subprocess.call([sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", \
-	  *p["dependencies"], *extra["build"], *extra["test"], *extra["lint"], *extra["paddle"]]))'
+# What the demo in PyTorch needs. Everything else is installed after it has run.
+$(VENV)/.torch: pyproject.toml | check-tools
+	@test -x $(PYTHON) || $(PROGRESS) "virtual environment" $(VENV) -- python3 -m venv $(VENV)
+	@$(PROGRESS) torch "$(TORCH)" -- $(PYTHON) -m pip install --disable-pip-version-check torch==$(TORCH)
+	@$(PROGRESS) packages "for building, and for the demo" -- $(INSTALL) build demo
+	@touch $@
+
+$(VENV)/.packages: $(VENV)/.torch
+	@$(PROGRESS) packages "for testing and linting, and Paddle" -- $(INSTALL) test lint paddle
+	@touch $@
+
+# The site needs neither a framework nor a build.
+$(VENV)/.docs: pyproject.toml | check-tools
+	@test -x $(PYTHON) || $(PROGRESS) "virtual environment" $(VENV) -- python3 -m venv $(VENV)
+	@$(PROGRESS) packages "for the documentation" -- $(INSTALL) docs
+	@touch $@
+
+# An editable install, for torch and, once it is installed, for Paddle. The argument: ON also compiles sim's most common
+# kernels in advance, as wheels have them.
+BUILD = env TORCH_DEVICE_BACKEND_AUTOLOAD=0 CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip install --verbose \
+  --disable-pip-version-check --no-build-isolation --no-deps --config-settings=cmake.define.HARDPOINT_STRICT=$(STRICT) \
+  --config-settings=cmake.define.HARDPOINT_PREBUILD=$(1) --editable .
+
+# Each of these stamps includes the one before.
+$(VENV)/.built-torch: $(VENV)/.torch $(SOURCES)
+	@$(PROGRESS) building "Hardpoint, for torch (a few minutes the first time)" -- $(call BUILD,OFF)
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.packages $(SOURCES)
-	@echo "== building Hardpoint for the installed torch and Paddle (a few minutes the first time)"
-	@TORCH_DEVICE_BACKEND_AUTOLOAD=0 CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip install --quiet \
-	  --disable-pip-version-check --no-build-isolation --no-deps --config-settings=cmake.define.HARDPOINT_STRICT=ON --editable .
-	@touch $@
+	@$(PROGRESS) building "Hardpoint, for torch and Paddle (a few minutes the first time)" -- $(call BUILD,OFF)
+	@touch $(VENV)/.built-torch $@
+
+$(VENV)/.prebuilt: $(VENV)/.packages $(SOURCES) $(KERNELS)
+	@$(PROGRESS) building "Hardpoint, for torch and Paddle, and kernels (a few minutes the first time)" -- $(call BUILD,ON)
+	@touch $(VENV)/.built-torch $(VENV)/.built $@
 
 ready: $(VENV)/.built
 
-demo: ready
+demo: $(VENV)/.built-torch
+	@$(PROGRESS) demo "1 of 2, PyTorch on the simulated device (importing takes a few seconds)"
 	@$(PYTHON) examples/digits.py
+	@$(MAKE) --no-print-directory ready
+	@$(PROGRESS) demo "2 of 2, PaddlePaddle on the simulated device (importing takes a few seconds)"
 	@GLOG_minloglevel=1 $(PYTHON) -W "ignore:No ccache found" examples/digits_paddle.py
 
-test: ready lint
+test: $(VENV)/.prebuilt lint $(VENV)/.docs
 	@echo "== tests"
 	@$(PYTHON) -m pytest -q $(PARALLEL) tests
 
 quick: ready
-	@$(PYTHON) -m pytest -q $(PARALLEL) -m "not slow" tests
+	@$(PYTHON) -m pytest -q $(PARALLEL) -m "not slow and not matrix" tests
 
 bench: ready
 	@$(PYTHON) benchmarks/dispatch.py
@@ -65,6 +105,22 @@ bench: ready
 	@$(PYTHON) benchmarks/observers.py
 	@$(PYTHON) benchmarks/collectives.py
 	@if ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1; then $(PYTHON) benchmarks/opencl.py; fi
+
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict  # --quiet would hide warnings from --strict
+	@echo "== build/site/index.html"
+
+# Contains the adapters for the installed torch and Paddle. For others, Hardpoint builds one on first use.
+wheel: $(VENV)/.packages
+	@rm -rf build/wheel
+	@$(PROGRESS) packages "for wheels" -- $(INSTALL) wheel
+	@$(PROGRESS) wheel "with adapters for the installed torch and Paddle" -- env TORCH_DEVICE_BACKEND_AUTOLOAD=0 \
+	  CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip wheel --verbose --disable-pip-version-check --no-build-isolation \
+	  --no-deps --config-settings=build-dir=build/wheel-objects --wheel-dir build/wheel .
+	@$(PYTHON) .ci/tag_wheel.py build/wheel/*.whl dist
+
+matrix: $(VENV)/.torch
+	@$(PYTHON) .ci/matrix.py $(if $(MATRIX_PYTHON),--python $(MATRIX_PYTHON)) $(if $(filter command line environment,$(origin TORCH)),$(TORCH))
 
 # Never an error: without OpenCL its tests are skipped, and say so.
 opencl:
@@ -78,12 +134,19 @@ opencl:
 
 CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c' '*.inc')
 
+# The C sources that vendors start from, and changed C++ files that need no framework headers: seconds per file.
+TIDY_FILES = examples/hello_c/hello.c csrc/paddle/runtime/loader.c $(wildcard src/hardpoint/projects/templates/device/c/csrc/*.c) \
+  $(shell git diff --name-only --diff-filter=d HEAD -- 'csrc/core/*.cpp' 'csrc/ops/*.cpp' 'plugins/*.cpp')
+TIDY_FLAGS = -Iinclude -Icsrc -Iplugins/sim $(shell $(PYTHON) -c \
+  'from tvm_ffi import libinfo as l; print("-I" + l.find_include_path(), "-I" + l.find_dlpack_include_path())')
+
 lint: $(VENV)/.packages
 	@echo "== lint"
 	@$(VENV)/bin/ruff check --quiet .
 	@$(VENV)/bin/ruff format --quiet --check .
 	@$(VENV)/bin/mypy --no-error-summary
 	@$(VENV)/bin/clang-format --dry-run --Werror $(CXX_FILES)
+	@$(VENV)/bin/clang-tidy --quiet $(TIDY_FILES) -- $(TIDY_FLAGS) 2>/dev/null  # stderr: progress only
 
 format: $(VENV)/.packages
 	@$(VENV)/bin/ruff check --quiet --fix .

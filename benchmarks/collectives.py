@@ -1,16 +1,16 @@
-"""Collectives between processes of this machine: the plug-in's, those through the host, and gloo's on CPU tensors.
+"""Collectives between local processes: the plug-in's, host-staged ones, and gloo on CPU tensors.
 
 python benchmarks/collectives.py [--ranks N] [--mebibytes MOST] [--json]
 
-All are measured in turn, in the same processes, one thread each; the smallest time of several rounds counts. DDP's
-step is measured against the same step in as many processes at the same time, each for itself.
+All run interleaved in the same processes with one thread each; the best of several rounds counts. A DDP step is
+measured against the same step in as many independent processes.
 """
 
 from __future__ import annotations
 
 import sys
 
-sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
+sys.path.append(sys.path.pop(0))  # to the end: this folder has a copy.py that would shadow the standard module
 
 import os
 
@@ -33,14 +33,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hardpoint  # noqa: F401
 
-#: From this size on, the plug-in's own must have at least gloo's bandwidth.
+#: Min size at which the plug-in must reach gloo's bandwidth.
 LARGE = 16 << 20
-SECONDS = 1.0  # a case, at most
+SECONDS = 1.0  # max time per case
 ROUNDS = 20
 
 
-def smallest(work: Callable[[], Any], finish: Callable[[], Any], group: Any) -> float:
-    """Seconds of the quickest round, in the slowest process."""
+def best_time(work: Callable[[], Any], finish: Callable[[], Any], group: Any) -> float:
+    """Seconds of the fastest round in the slowest process."""
     best, end = float("inf"), time.monotonic() + SECONDS
     for _ in range(ROUNDS):
         dist.barrier(group)
@@ -59,7 +59,7 @@ def smallest(work: Callable[[], Any], finish: Callable[[], Any], group: Any) -> 
 
 
 class Step:
-    """A training step of a small net."""
+    """Training step of a small net."""
 
     def __init__(self, device: torch.device, group: Any = None) -> None:
         torch.manual_seed(0)
@@ -99,7 +99,7 @@ def measure(most: int) -> dict[str, Any]:
         for work, finish in sides.values():
             work()
             finish()
-        times = {name: smallest(work, finish, hosts) for name, (work, finish) in sides.items()}
+        times = {name: best_time(work, finish, hosts) for name, (work, finish) in sides.items()}
         case: dict[str, float] = {"bytes": size, **{f"{name}_us": seconds * 1e6 for name, seconds in times.items()}}
         case |= {"ratio": times["gloo"] / times["plugin"], "staged_ratio": times["gloo"] / times["host"]}
         cases.append(case)
@@ -113,7 +113,7 @@ def measure(most: int) -> dict[str, Any]:
         "cpu": (Step(torch.device("cpu")), lambda: None),
         "gloo": (Step(torch.device("cpu"), hosts), lambda: None),
     }
-    times = {name: smallest(step, finish, hosts) for name, (step, finish) in steps.items() for _ in range(2)}
+    times = {name: best_time(step, finish, hosts) for name, (step, finish) in steps.items() for _ in range(2)}
     ddp = {"plugin": times["plugin"] / times["alone"], "host": times["host"] / times["alone"],
            "gloo": times["gloo"] / times["cpu"]}  # fmt: skip
     dist.destroy_process_group()
@@ -130,7 +130,7 @@ def run(ranks: int, most: int) -> dict[str, Any]:
         ]
         texts = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
-        raise SystemExit("a process failed")
+        raise SystemExit("a rank failed")
     return {"ranks": ranks, **json.loads(texts[0])}
 
 
@@ -145,14 +145,14 @@ def show(result: dict[str, Any]) -> None:
         goal = "reached" if min(large) >= 1 else "MISSED"
         print(f"goal: at least gloo's bandwidth from {LARGE >> 20} MiB on: {goal} (least {min(large):.2f})")
     ddp = result["ddp"]
-    print(f"a step of DDP / the same step of each process for itself: plug-in {ddp['plugin']:.2f}, "
+    print(f"DDP step / independent step: plug-in {ddp['plugin']:.2f}, "
           f"host {ddp['host']:.2f}, gloo on CPU tensors {ddp['gloo']:.2f}")  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--mebibytes", type=int, default=64, help="the largest size")
+    parser.add_argument("--mebibytes", type=int, default=64, help="largest size")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Host-device bandwidth on the simulated device, against memcpy in the same run.
+"""Copy bandwidth of the simulated device against memcpy in the same run.
 
 python benchmarks/copy.py
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-sys.path.pop(0)  # this folder: its copy.py must not stand in for the standard module
+sys.path.pop(0)  # this folder has a copy.py that would shadow the standard module
 
 import ctypes
 import time
@@ -19,7 +19,7 @@ import hardpoint
 
 
 def seconds(function: Callable[[], object]) -> float:
-    """The best of several runs."""
+    """Best of several runs."""
     best = float("inf")
     for _ in range(7):
         start = time.perf_counter()
@@ -29,7 +29,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print a table: bandwidth of each way as a share of memcpy's."""
+    """Print a table: bandwidth of each kind of copy relative to memcpy."""
     device = hardpoint.mounted()[0]
     print(f"Copies to, from and on {device}, as a share of memcpy's bandwidth (GB/s) in the same run\n")
     print(

@@ -1,4 +1,4 @@
-"""What one small operator costs: on the simulated device, against native torch CPU in the same run.
+"""Dispatch cost of one small operator on the simulated device against torch on the CPU in the same run.
 
 python benchmarks/dispatch.py [--json]
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-sys.path.pop(0)  # this folder: its copy.py must not stand in for the standard module
+sys.path.pop(0)  # this folder has a copy.py that would shadow the standard module
 
 import argparse
 import json
@@ -26,12 +26,12 @@ ROUNDS = 3
 
 
 def python_ns(function: Callable[[], object], calls: int) -> float:
-    """Nanoseconds a call, from Python: the best of several runs."""
+    """Nanoseconds per call from Python: the best of several runs."""
     return min(timeit.repeat(function, number=calls, repeat=5)) / calls * 1e9
 
 
 def measure() -> list[tuple[str, float, float, float | None]]:
-    """Rows of (what, nanoseconds on the device, nanoseconds natively on the CPU, goal for their ratio)."""
+    """Rows of (name, nanoseconds on the device, nanoseconds on the CPU, goal for their ratio)."""
     torch.set_num_threads(1)
     native = _adapter.load()
     device = hardpoint.mounted()[0]
@@ -43,7 +43,7 @@ def measure() -> list[tuple[str, float, float, float | None]]:
     rows: list[tuple[str, float, float, float | None]] = []
 
     def both(what: str, run: Callable[[bool], float], goal: float | None) -> None:
-        # Both sides in turn, so that a busy moment of the machine does not fall on one of them alone.
+        # Interleaved, so that a busy moment of the machine affects both sides.
         times = [(run(True), run(False)) for _ in range(ROUNDS)]
         rows.append((what, min(t[0] for t in times), min(t[1] for t in times), goal))
 
@@ -56,7 +56,7 @@ def measure() -> list[tuple[str, float, float, float | None]]:
     )
     both("empty, C++", lambda on: native.time_empty(x if on else a, calls), 1.0)
     both("sub, Python, portable kernel", lambda on: python_ns((lambda: x - y) if on else (lambda: a - b), 10_000), None)
-    # sim leaves such copies to the portable kernel, and says so in each call.
+    # sim declines such copies in each call, and the portable kernel takes them.
     m, n = torch.randn(64, 64, device=device), torch.randn(64, 64)
     s, t = torch.empty_like(m).t(), torch.empty_like(n).t()
     both(
@@ -77,7 +77,7 @@ def measure() -> list[tuple[str, float, float, float | None]]:
 
     @hardpoint.kernel("add")
     def kernel(out: object, left: object, right: object, alpha: object) -> None:
-        """Does nothing: what is timed is the way there and back."""
+        """Does nothing: this measures the call overhead."""
 
     both("add, C++, kernel in Python", lambda on: native.time_add(*((x, y) if on else (a, b)), calls // 5, False), None)
     kernel.remove()
@@ -85,7 +85,7 @@ def measure() -> list[tuple[str, float, float, float | None]]:
 
 
 def main() -> None:
-    """Print one table, with a ratio a row."""
+    """Print a table with one ratio per row."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()

@@ -1,21 +1,21 @@
-"""Graph mode on the simulated device: launches, peak memory and time against eager mode, and inductor on the CPU.
+"""Graph mode on the simulated device against eager mode and inductor on the CPU: launches, peak memory, time.
 
 python benchmarks/graph.py [--only NAME] [--json] [--no-inductor]
 
-All sides run in turn in one process, each with one thread: the times are the processor's. The cases with a goal are
-bound by launches, the others by what their kernels compute.
+All sides run interleaved in one process with one thread, measured in CPU time. The cases with a goal are bound by
+launches, the others by computation.
 """
 
 from __future__ import annotations
 
 import sys
 
-sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
+sys.path.append(sys.path.pop(0))  # to the end: this folder has a copy.py that would shadow the standard module
 
 import os
 
 os.environ.setdefault("HARDPOINT_SIM_THREADS", "1")  # read when the device is mounted
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are built from configurations; nothing is fetched
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are built from configurations, without downloads
 
 import argparse
 import json
@@ -32,61 +32,33 @@ from torch import nn
 
 import hardpoint
 from hardpoint.torch import _adapter
+from model_configs import gpt2, llama, resnet18
 from quiet import TIMES, Side, interleave
 
 warnings.filterwarnings("ignore", message=".* runs on the CPU")
 transformers.logging.set_verbosity_error()
 logging.getLogger("torch").setLevel(logging.ERROR)
 
-#: Of launch-bound inference, over eager mode.
+#: Speedup of launch-bound inference over eager mode.
 GOAL = 2.0
-PATIENCE = 6.0  # seconds in which to find quiet rounds
-WARM = 4  # runs: the first, the recorded one, replays
-#: Seconds of a round: several steps one after another, as models run. A single one after a pause finds cold caches.
+PATIENCE = 6.0  # max seconds to find quiet rounds
+WARM_UP = 4  # runs: the first, the recorded one, replays
+#: Seconds per round: several consecutive steps, since a single step after a pause finds cold caches.
 ROUND = 5e-3
 
 Batch = dict[str, torch.Tensor]
 
 
-def gpt2(width: int) -> nn.Module:
-    config = transformers.GPT2Config(
-        vocab_size=512,
-        n_positions=128,
-        n_embd=width,
-        n_layer=4,
-        n_head=4,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
-    )
-    return transformers.GPT2LMHeadModel(config)
+def gpt(width: int) -> Callable[[], nn.Module]:
+    return partial(gpt2, width, 512, use_cache=False)
 
 
-def llama(width: int) -> nn.Module:
-    config = transformers.LlamaConfig(
-        vocab_size=512,
-        hidden_size=width,
-        intermediate_size=2 * width,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
-    )
-    return transformers.LlamaForCausalLM(config)
-
-
-def resnet18(width: int) -> nn.Module:
-    sizes = [width * k for k in (1, 2, 4, 8)]
-    config = transformers.ResNetConfig(
-        embedding_size=width, hidden_sizes=sizes, depths=[2, 2, 2, 2], layer_type="basic", num_labels=10
-    )
-    return transformers.ResNetForImageClassification(config)
+def small_llama(width: int) -> Callable[[], nn.Module]:
+    return partial(llama, width, 2 * width, 512, layers=4, heads=4, kv_heads=2, bos_token_id=0, eos_token_id=0)
 
 
 class Recurrent(nn.Module):
-    """An LSTM over vectors. Dynamo traces it step by step."""
+    """An LSTM, which Dynamo unrolls."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -107,7 +79,7 @@ def images(batch: int, size: int) -> Batch:
 
 @dataclass(frozen=True)
 class Case:
-    """A model and its data."""
+    """A model and its inputs."""
 
     build: Callable[[], nn.Module]
     batch: Callable[[], Batch]
@@ -115,7 +87,7 @@ class Case:
     launch_bound: bool
 
     def step(self, device: str, backend: str) -> Callable[[], object]:
-        """One run on a device; the backend is one of torch.compile's, or none."""
+        """A step on a device, compiled with a torch.compile backend unless that is empty."""
         torch.manual_seed(0)
         model = self.build().to(device).train(self.training)
         batch = {name: value.to(device) for name, value in self.batch().items()}
@@ -133,19 +105,19 @@ class Case:
 
 
 CASES = {
-    "gpt2, 1 x 8 tokens": Case(partial(gpt2, 32), partial(text, 1, 8), False, True),
-    "llama, 1 x 8 tokens": Case(partial(llama, 32), partial(text, 1, 8), False, True),
+    "gpt2, 1 x 8 tokens": Case(gpt(32), partial(text, 1, 8), False, True),
+    "llama, 1 x 8 tokens": Case(small_llama(32), partial(text, 1, 8), False, True),
     "lstm, 1 x 48 steps": Case(partial(Recurrent, 16), lambda: {"values": torch.randn(1, 48, 16)}, False, True),
-    "gpt2, 4 x 64 tokens": Case(partial(gpt2, 128), partial(text, 4, 64), False, False),
-    "resnet18, 2 images": Case(partial(resnet18, 16), partial(images, 2, 64), False, False),
-    "gpt2, training": Case(partial(gpt2, 64), partial(text, 2, 32), True, False),
-    "llama, training": Case(partial(llama, 64), partial(text, 2, 32), True, False),
-    "resnet18, training": Case(partial(resnet18, 16), partial(images, 2, 64), True, False),
+    "gpt2, 4 x 64 tokens": Case(gpt(128), partial(text, 4, 64), False, False),
+    "resnet18, 2 images": Case(partial(resnet18, 16, 10), partial(images, 2, 64), False, False),
+    "gpt2, training": Case(gpt(64), partial(text, 2, 32), True, False),
+    "llama, training": Case(small_llama(64), partial(text, 2, 32), True, False),
+    "resnet18, training": Case(partial(resnet18, 16, 10), partial(images, 2, 64), True, False),
 }
 
 
 def launches_and_peak(run: Callable[[], object], device: str) -> tuple[int, int]:
-    """Kernels that one run launches, and the most memory that it has allocated beside what was there."""
+    """Kernel launches and peak of additional memory of one run."""
     module = getattr(torch, device)
     adapter = _adapter.load()
     run()
@@ -158,14 +130,14 @@ def launches_and_peak(run: Callable[[], object], device: str) -> tuple[int, int]
 
 
 def measure(name: str, inductor: bool) -> dict[str, Any]:
-    """Launches, peaks in bytes, and times in milliseconds."""
+    """Launches, peak bytes, and milliseconds."""
     case, device = CASES[name], hardpoint.mounted()[0]
     torch._dynamo.reset()
     runs = [case.step(device, ""), case.step(device, "hardpoint")]
     if inductor:
         runs.append(case.step("cpu", "inductor"))
     for run in runs:
-        for _ in range(WARM):
+        for _ in range(WARM_UP):
             run()
     counted = [launches_and_peak(run, device) for run in runs[:2]]
     sides = [Side(run, torch.accelerator.synchronize, ROUND) for run in runs]
@@ -186,7 +158,7 @@ def measure(name: str, inductor: bool) -> dict[str, Any]:
 
 
 def line(r: dict[str, Any]) -> str:
-    """A row of the table."""
+    """Row of the table."""
     other = r["inductor_cpu_ms"]
     compared = f"{other:11.3f}{other / r['graph_ms']:9.2f}" if other is not None else ""
     goal = f"  (goal {GOAL:.0f})" if r["launch_bound"] else ""
@@ -198,11 +170,11 @@ def line(r: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Print a row for each case."""
+    """Print one row per case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=CASES, help="this case only")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--no-inductor", action="store_true", help="without inductor, which compiles for minutes")
+    parser.add_argument("--no-inductor", action="store_true", help="skip inductor, which compiles for minutes")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch._dynamo.config.allow_rnn = True

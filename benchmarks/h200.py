@@ -1,17 +1,17 @@
-"""NVIDIA devices through the plug-in ``nv``, against torch's own CUDA backend in the same run.
+"""NVIDIA devices through the plug-in ``nv`` against torch's CUDA backend in the same run.
 
 python benchmarks/h200.py [--wheels FOLDER] [--only PART] [--json FILE]
 
-Builds what it must first: on a bare machine with torch it makes an environment beside torch's own, installs the wheels
-of FOLDER there (apache-tvm-ffi, scikit-build-core, pybind11, pyyaml, typer, rich, expecttest and all that these need;
-no network is used), builds Hardpoint into it, and runs itself there. TF32 is off on both sides.
+If Hardpoint is not installed, it creates an environment on top of torch's, installs the wheels in FOLDER offline
+(apache-tvm-ffi, scikit-build-core, pybind11, pyyaml, typer, rich, expecttest and their dependencies), builds Hardpoint
+there, and restarts itself in it. TF32 is off on both sides.
 """
 
 from __future__ import annotations
 
 import sys
 
-sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
+sys.path.append(sys.path.pop(0))  # to the end: this folder has a copy.py that would shadow the standard module
 
 import argparse
 import importlib.util
@@ -28,21 +28,21 @@ import h200_models
 import h200_operators
 from h200_timing import ROUNDS, Work, seconds
 
-sys.path.pop()  # transformers looks for a package "kernels", and must not find this folder's file of that name
+sys.path.pop()  # transformers looks for a package "kernels", which kernels.py would shadow
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("kernels", "operators", "models")
 #: Seconds for all models of one side, and for all operators.
 PATIENCE = 150
 OPERATORS_PATIENCE = 200
-#: Seconds until every model must be ready to be measured; the last side, torch.compile's, gets what is left of them.
+#: Seconds from the start within which models must be ready; the last side, torch.compile, gets the remaining time.
 LIMIT = 560
-#: Environment variable: when all began.
+#: Environment variable with the start time.
 STARTED = "HARDPOINT_H200_STARTED"
 
 
 def elapsed() -> float:
-    """Seconds since all began."""
+    """Seconds since the start."""
     return time.time() - float(os.environ[STARTED])
 
 
@@ -50,7 +50,7 @@ def elapsed() -> float:
 
 
 def prepare(wheels: Path) -> str:
-    """An environment with Hardpoint built for this machine's torch; returns its Python."""
+    """Create an environment with Hardpoint built for the installed torch; returns its Python."""
     folder = Path(tempfile.mkdtemp(prefix="hardpoint-"))
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python = str(folder / "bin" / "python")
@@ -88,11 +88,11 @@ def release(device: str) -> None:
 
 
 def kernels(device: str) -> dict[str, tuple[Work, float, str]]:
-    """Calls with what they move or compute: bytes read and written, or operations."""
+    """Calls with their bytes read and written, or operations."""
     import torch
     from torch.nn import functional as f
 
-    import hardpoint.cuda
+    import hardpoint.devices.cuda
 
     n = 1 << 28
     x, rows = torch.randn(n, device=device), torch.randn(n, device=device).view(-1, 4096)
@@ -111,13 +111,13 @@ def kernels(device: str) -> dict[str, tuple[Work, float, str]]:
         return f.scaled_dot_product_attention(query, query, query, is_causal=True)
 
     def allowing(name: str, work: Work, allowed: bool = True) -> Work:
-        """With a setting of nv's, or torch's of the same meaning, for the time of the call."""
+        """Call with a setting of nv, or the equivalent of torch."""
 
         def call() -> object:
             if device == "nv":
-                before = getattr(hardpoint.cuda, name)(allowed)
+                before = getattr(hardpoint.devices.cuda, name)(allowed)
                 result = work()
-                getattr(hardpoint.cuda, name)(before)
+                getattr(hardpoint.devices.cuda, name)(before)
                 return result
             torch.backends.cuda.matmul.allow_tf32 = name == "allow_tf32"
             result = work()
@@ -180,7 +180,7 @@ def measure_kernels() -> list[dict[str, Any]]:
 
 
 def print_kernels(results: list[dict[str, Any]]) -> None:
-    print("\nKernels. Of copy: the share of torch.cuda's copy bandwidth that the kernel reaches.\n")
+    print("\nKernels. Of copy: bandwidth relative to a copy with torch.cuda.\n")
     print(f"{'':30}{'nv µs':>11}{'cuda µs':>11}{'ratio':>8}{'rate':>16}{'of copy':>9}")
     for r in results:
         memory = r["share"] and r["rate"] < 1e13
@@ -190,20 +190,20 @@ def print_kernels(results: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Build if need be, measure, and print the tables."""
+    """Build if needed, measure, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--wheels", type=Path, help="wheels to build with, on a machine without a network")
-    parser.add_argument("--only", choices=PARTS, action="append", help="this part; may be given again")
-    parser.add_argument("--models", nargs="*", choices=h200_models.models(), help="these models only, by their names")
-    parser.add_argument("--no-inductor", action="store_true", help="leave torch.compile's times out")
-    parser.add_argument("--dtypes", default="float32,bfloat16,float16,int64,bool", help="of the operators")
-    parser.add_argument("--samples", type=int, default=2, help="for each operator and dtype")
-    parser.add_argument("--json", type=Path, help="write everything that was measured")
+    parser.add_argument("--wheels", type=Path, help="wheels for an offline build")
+    parser.add_argument("--only", choices=PARTS, action="append", help="run this part; repeatable")
+    parser.add_argument("--models", nargs="*", choices=h200_models.models(), help="run these models only")
+    parser.add_argument("--no-inductor", action="store_true", help="skip torch.compile")
+    parser.add_argument("--dtypes", default="float32,bfloat16,float16,int64,bool", help="dtypes of the operators")
+    parser.add_argument("--samples", type=int, default=2, help="samples per operator and dtype")
+    parser.add_argument("--json", type=Path, help="write all measurements")
     options = parser.parse_args()
-    os.environ.setdefault(STARTED, str(time.time()))  # kept when this program starts again, in an environment
+    os.environ.setdefault(STARTED, str(time.time()))  # preserved across the restart
     if importlib.util.find_spec("hardpoint") is None:
         if options.wheels is None:
-            parser.error("Hardpoint is not installed here: name a folder of wheels to build with (--wheels)")
+            parser.error("Hardpoint is not installed: pass a folder of wheels to build with (--wheels)")
         python = prepare(options.wheels.resolve())
         print(f"built in {elapsed():.0f} s", flush=True)
         os.execv(python, [python, __file__, *sys.argv[1:]])
@@ -217,9 +217,7 @@ def main() -> None:
     if device is None or not torch.cuda.is_available():
         raise SystemExit("this benchmark needs an NVIDIA device")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    print(
-        f"{device['name']}, torch {torch.__version__}, Hardpoint {hardpoint.__version__}, {time.strftime('%Y-%m-%d')}"
-    )
+    print(f"{device.name}, torch {torch.__version__}, Hardpoint {hardpoint.__version__}, {time.strftime('%Y-%m-%d')}")
     parts = options.only or PARTS
     measured: dict[str, Any] = {}
     if "kernels" in parts:

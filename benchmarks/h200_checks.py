@@ -1,17 +1,16 @@
-"""What a GPU must show beside speed: losses, memory, exhaustion, overlap, graph mode, and a memory checker's verdict.
+"""GPU checks besides speed: losses, memory growth, out-of-memory, overlap, graph mode, and compute-sanitizer.
 
 python benchmarks/h200_checks.py [--wheels FOLDER] [--only PART] [--ours nv] [--theirs cuda] [--small]
 
-Builds what it must, as benchmarks/h200.py does. Each part prints a line for each thing it looked at, which ends with
-"holds" or "does not hold"; the program fails where something does not. ``--ours sim --theirs cpu --small`` tries the
-program itself on a machine without a GPU.
+Builds Hardpoint if needed, as benchmarks/h200.py does. Each check prints a line that ends with "passed" or "failed";
+the program fails if any check does. ``--ours sim --theirs cpu --small`` tests the program itself without a GPU.
 """
 
 from __future__ import annotations
 
 import sys
 
-HERE = sys.path.pop(0)  # this folder: its files must not stand in for modules of the same names
+HERE = sys.path.pop(0)  # this folder has files that would shadow modules of the same names
 
 import argparse
 import importlib.util
@@ -24,27 +23,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-#: Steps of the comparison of losses, and of the look at memory.
-STEPS, LONG = 100, 1000
-#: How far losses may be apart, relative to them: rounding differs, and grows with the steps.
+#: Steps of the loss comparison and of the memory check.
+LOSS_STEPS, MEMORY_STEPS = 100, 1000
+#: Max relative difference of losses: rounding errors accumulate over the steps.
 TOLERANCE = 0.02
 
 Step = Callable[[], Any]
 
 
 def h200() -> Any:
-    """The other benchmark, which has the models and the way to build."""
+    """Import h200.py for its models and build."""
     spec = importlib.util.spec_from_file_location("h200", Path(__file__).with_name("h200.py"))
     assert spec is not None
     assert spec.loader is not None
     path, module = sys.path[:], importlib.util.module_from_spec(spec)
-    sys.path.insert(0, HERE)  # where a program's own folder is
+    sys.path.insert(0, HERE)  # as when run as a program
     spec.loader.exec_module(module)
     sys.path[:] = path
     return module
 
 
-# ---- Training: weights and data are made on the CPU, the same for both sides. No dropout.
+# ---- Training: weights and data are created on the CPU, equal for both sides. No dropout.
 
 
 def digits() -> tuple[Any, Callable[[Any], Any], dict[str, Any]]:
@@ -105,7 +104,7 @@ def trainings(small: bool) -> dict[str, Callable[[], tuple[Any, Callable[[Any], 
 
 
 def training(name: str, device: str, small: bool) -> Step:
-    """A step of a model, which returns its loss."""
+    """Training step of a model; returns its loss."""
     import torch
 
     torch.manual_seed(0)
@@ -127,12 +126,12 @@ def training(name: str, device: str, small: bool) -> Step:
 def side_losses(device: str, small: bool) -> Iterator[dict[str, Any]]:
     for name in trainings(small):
         step = training(name, device, small)
-        values = [step() for _ in range(5 if small else STEPS)]
-        cpu = on_the_cpu(step) if device not in ("cpu", "cuda") else []
+        values = [step() for _ in range(5 if small else LOSS_STEPS)]
+        cpu = cpu_fallbacks(step) if device not in ("cpu", "cuda") else []
         yield {"name": name, "losses": [float(value) for value in values], "cpu": cpu}
 
 
-def on_the_cpu(work: Step) -> list[str]:
+def cpu_fallbacks(work: Step) -> list[str]:
     import hardpoint
 
     hardpoint.reset_counters()
@@ -142,13 +141,14 @@ def on_the_cpu(work: Step) -> list[str]:
 
 def check_losses(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[tuple[str, bool]]:
     for one, other in zip(ours, theirs, strict=True):
-        apart = max(abs(a - b) / max(abs(b), 0.1) for a, b in zip(one["losses"], other["losses"], strict=True))
+        difference = max(abs(a - b) / max(abs(b), 0.1) for a, b in zip(one["losses"], other["losses"], strict=True))
         first, last = other["losses"][0], other["losses"][-1]
-        told = f"{one['name']}: {len(one['losses'])} steps, from {first:.4f} to {last:.4f}, at most {apart:.1e} apart"
-        yield f"{told}, on the CPU: {', '.join(one['cpu']) or 'nothing'}", apart <= TOLERANCE and not one["cpu"]
+        steps = f"{len(one['losses'])} steps, from {first:.4f} to {last:.4f}"
+        told = f"{one['name']}: {steps}, max difference {difference:.1e}"
+        yield f"{told}, on the CPU: {', '.join(one['cpu']) or 'nothing'}", difference <= TOLERANCE and not one["cpu"]
 
 
-# ---- Parts of one side
+# ---- Checks on one side
 
 
 def module_of(device: str) -> Any:
@@ -158,10 +158,10 @@ def module_of(device: str) -> Any:
 
 
 def check_memory(device: str, small: bool) -> Iterator[tuple[str, bool]]:
-    """Allocated and reserved memory, after a tenth of the steps and at the end."""
+    """Allocated and reserved memory must not grow after the first tenth of the steps."""
     for name in ("digits net", "small GPT"):
         step = training(name, device, small)
-        steps, seen = 30 if small else LONG, []
+        steps, seen = 30 if small else MEMORY_STEPS, []
         for i in range(steps):
             step()
             if i + 1 in (steps // 10, steps):
@@ -173,7 +173,7 @@ def check_memory(device: str, small: bool) -> Iterator[tuple[str, bool]]:
 
 
 def check_exhaustion(device: str, small: bool) -> Iterator[tuple[str, bool]]:
-    """Out of memory is an exception, after which all goes on."""
+    """Out of memory raises an exception, and the device stays usable."""
     import torch
 
     x, kept, raised = torch.randn(1000, device=device), [], False
@@ -194,7 +194,7 @@ def check_exhaustion(device: str, small: bool) -> Iterator[tuple[str, bool]]:
 
 
 def check_overlap(device: str, small: bool) -> Iterator[tuple[str, bool]]:
-    """Copies from pinned memory on one stream while another computes: less time than one after the other."""
+    """Copies from pinned memory overlap with computation on another stream."""
     import torch
 
     size = 256 if small else 8192
@@ -229,7 +229,7 @@ def check_overlap(device: str, small: bool) -> Iterator[tuple[str, bool]]:
 
 
 def check_graph(device: str, small: bool) -> Iterator[tuple[str, bool]]:
-    """``torch.compile(backend="hardpoint")`` against eager mode on the same device: results and time."""
+    """Results and time of ``torch.compile(backend="hardpoint")`` against eager mode on the same device."""
     import torch
 
     other = h200()
@@ -243,10 +243,10 @@ def check_graph(device: str, small: bool) -> Iterator[tuple[str, bool]]:
             eager = other.seconds(device, lambda net=net, inputs=inputs: net(**inputs))
             fast = other.seconds(device, lambda compiled=compiled, inputs=inputs: compiled(**inputs))
             exact = first(net.float()(**inputs))
-        # Fused kernels round less often than operators one by one: neither is the other's measure in 16 bits.
+        # Fused kernels round less often than single operators, so in 16 bits both are compared with float32.
         apart, usual = (((one - exact).abs().max() / exact.abs().max()).item() for one in (ours, right))
         told = f"{name}: eager {eager * 1e3:.2f} ms, graph {fast * 1e3:.2f} ms, {eager / fast:.2f} x; from float32 "
-        # What the GPU itself bounds gains nothing, and must lose nothing but noise.
+        # Compute-bound models gain nothing, but must not lose more than noise.
         yield (
             told + f"{apart:.1e} apart, eager {usual:.1e}",
             apart <= 2 * usual + 1e-5 and (fast < 1.1 * eager or small),
@@ -254,15 +254,15 @@ def check_graph(device: str, small: bool) -> Iterator[tuple[str, bool]]:
 
 
 def first(result: Any) -> Any:
-    """The tensor of a model's result."""
+    """First tensor of a model's result."""
     return result if hasattr(result, "abs") else next(iter(result.values()))
 
 
 def check_sanitizer(device: str, small: bool) -> Iterator[tuple[str, bool]]:
-    """NVIDIA's memory checker over some steps of training, and some operators."""
+    """compute-sanitizer memcheck on a few training steps and operators."""
     found = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not Path(found).exists():
-        yield "compute-sanitizer is not installed here", False
+        yield "compute-sanitizer is not installed", False
         return
     command = [found, "--tool", "memcheck", "--error-exitcode", "99", sys.executable, __file__, "--side", device]
     done = subprocess.run([*command, "--part", "steps"], capture_output=True, text=True, timeout=400)
@@ -271,7 +271,7 @@ def check_sanitizer(device: str, small: bool) -> Iterator[tuple[str, bool]]:
 
 
 def side_steps(device: str, small: bool) -> Iterator[dict[str, Any]]:
-    """Work for the memory checker."""
+    """Work for compute-sanitizer."""
     import torch
 
     for name in ("digits net", "small GPT"):
@@ -294,7 +294,7 @@ def side_steps(device: str, small: bool) -> Iterator[dict[str, Any]]:
     yield {"name": "steps"}
 
 
-PARTS: dict[str, Callable[[str, bool], Iterator[tuple[str, bool]]]] = {
+CHECKS: dict[str, Callable[[str, bool], Iterator[tuple[str, bool]]]] = {
     "memory": check_memory,
     "exhaustion": check_exhaustion,
     "overlap": check_overlap,
@@ -305,7 +305,7 @@ SIDES = {"losses": side_losses, "steps": side_steps}
 
 
 def run_side(part: str, device: str, small: bool, ours: bool) -> list[dict[str, Any]]:
-    """A process of its own: where a plug-in is mounted, torch's own backend cannot compute gradients."""
+    """Run one side in a separate process: torch.cuda cannot compute gradients beside a mounted plug-in."""
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if ours else "0"}
     command = [sys.executable, __file__, "--side", device, "--part", part, *["--small"] * small]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=500, check=True)
@@ -314,17 +314,17 @@ def run_side(part: str, device: str, small: bool, ours: bool) -> list[dict[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--wheels", type=Path, help="wheels to build with, on a machine without a network")
-    parser.add_argument("--only", choices=("losses", *PARTS), action="append", help="this part; may be given again")
-    parser.add_argument("--ours", default="nv", help="the device of the plug-in")
-    parser.add_argument("--theirs", default="cuda", help="the device to compare losses with")
-    parser.add_argument("--small", action="store_true", help="little work, to try the program itself")
+    parser.add_argument("--wheels", type=Path, help="wheels for an offline build")
+    parser.add_argument("--only", choices=("losses", *CHECKS), action="append", help="run this check; repeatable")
+    parser.add_argument("--ours", default="nv", help="device of the plug-in")
+    parser.add_argument("--theirs", default="cuda", help="device to compare losses with")
+    parser.add_argument("--small", action="store_true", help="little work, to test the program itself")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--part", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if importlib.util.find_spec("hardpoint") is None:
         if options.wheels is None:
-            parser.error("Hardpoint is not installed here: name a folder of wheels to build with (--wheels)")
+            parser.error("Hardpoint is not installed: pass a folder of wheels to build with (--wheels)")
         python = h200().prepare(options.wheels.resolve())
         os.execv(python, [python, __file__, *sys.argv[1:]])
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -336,12 +336,12 @@ def main() -> None:
             for result in SIDES[options.part](options.side, options.small):
                 print(json.dumps(result), flush=True)
         else:
-            for told, holds in PARTS[options.part](options.side, options.small):
-                print(json.dumps({"name": told, "holds": holds}), flush=True)
+            for finding, ok in CHECKS[options.part](options.side, options.small):
+                print(json.dumps({"name": finding, "ok": ok}), flush=True)
         return
     os.environ["HARDPOINT_DEVICE"] = options.ours
     failed = False
-    for part in options.only or ("losses", *PARTS):
+    for part in options.only or ("losses", *CHECKS):
         if part == "losses":
             ours, theirs = (
                 run_side(part, device, options.small, device == options.ours)
@@ -349,10 +349,10 @@ def main() -> None:
             )
             found = list(check_losses(ours, theirs))
         else:
-            found = [(r["name"], r["holds"]) for r in run_side(part, options.ours, options.small, True)]
-        for told, holds in found:
-            print(f"{part}: {told}: {'holds' if holds else 'does not hold'}", flush=True)
-            failed |= not holds
+            found = [(r["name"], r["ok"]) for r in run_side(part, options.ours, options.small, True)]
+        for finding, ok in found:
+            print(f"{part}: {finding}: {'passed' if ok else 'failed'}", flush=True)
+            failed |= not ok
     sys.exit(failed)
 
 

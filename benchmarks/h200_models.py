@@ -1,6 +1,6 @@
-"""Models on nv, on torch.cuda, and compiled: times and memory.
+"""Models on nv, on torch.cuda, and compiled: time and memory.
 
-A part of h200.py, which calls it. As a program it measures one model on one side:
+Called by h200.py. As a program it measures one model on one side:
 
 python benchmarks/h200_models.py SIDE NAME
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
+    sys.path.append(sys.path.pop(0))  # to the end: this folder has a copy.py that would shadow the standard module
 
 import argparse
 import contextlib
@@ -26,11 +26,12 @@ from typing import Any
 
 from h200_processes import end
 from h200_timing import ROUNDS, Work, seconds, wait
+from model_configs import llama
 
 if __name__ == "__main__":
-    sys.path.pop()  # transformers looks for a package "kernels", and must not find this folder's file of that name
+    sys.path.pop()  # transformers looks for a package "kernels", which kernels.py would shadow
 
-#: Sides that run on nv, and what torch.compile is given as the backend.
+#: Sides that run on nv, and torch.compile backends by side.
 OURS, COMPILED = ("nv", "graph"), {"graph": "hardpoint", "inductor": "inductor"}
 SIDES = ("nv", "cuda", *COMPILED)
 
@@ -50,8 +51,8 @@ def training(model: Any, loss: Callable[[Any], Any], device: str, half: bool) ->
     return step
 
 
-def made_on(device: str, make: Callable[[], Any]) -> Any:
-    """A model whose weights the device draws: on the CPU that takes longer than all that is measured."""
+def create_on(device: str, make: Callable[[], Any]) -> Any:
+    """Create a model with random weights on the device, which is much faster than on the CPU."""
     import torch
 
     with torch.device(device):
@@ -61,7 +62,7 @@ def made_on(device: str, make: Callable[[], Any]) -> Any:
 def resnet50(device: str, batch: int, half: bool, compiled: str) -> Work:
     import torch
 
-    model = made_on(device, _resnet).train()
+    model = create_on(device, _resnet).train()
     images, labels = torch.randn(batch, 3, 224, 224).to(device), torch.randint(1000, (batch,)).to(device)
     if compiled:
         model = torch.compile(model, backend=compiled)
@@ -73,7 +74,7 @@ def gpt2(device: str, compiled: str, dropout: float = 0.1) -> Work:
     import transformers
 
     config = transformers.GPT2Config(attn_pdrop=dropout, embd_pdrop=dropout, resid_pdrop=dropout)
-    model = made_on(device, lambda: transformers.GPT2LMHeadModel(config)).train()
+    model = create_on(device, lambda: transformers.GPT2LMHeadModel(config)).train()
     ids = torch.randint(50257, (8, 512)).to(device)
     if compiled:
         model = torch.compile(model, backend=compiled)
@@ -84,7 +85,7 @@ def inference(make: Callable[[], Any], inputs: Callable[[], dict[str, Any]]) -> 
     def made(device: str, compiled: str) -> Work:
         import torch
 
-        model = made_on(device, make).eval()
+        model = create_on(device, make).eval()
         given = {name: value.to(device) for name, value in inputs().items()}
         if compiled:
             model = torch.compile(model, backend=compiled)
@@ -112,18 +113,8 @@ def _resnet() -> Any:
 
 def _llama() -> Any:
     import torch
-    import transformers
 
-    config = transformers.LlamaConfig(
-        hidden_size=2048,
-        intermediate_size=8192,
-        num_hidden_layers=16,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-        vocab_size=32000,
-        use_cache=False,
-    )
-    return transformers.LlamaForCausalLM(config).to(torch.bfloat16)
+    return llama(2048, 8192, 32000, layers=16, heads=32, kv_heads=8).to(torch.bfloat16)
 
 
 def _torch() -> Any:
@@ -133,7 +124,7 @@ def _torch() -> Any:
 
 
 def inferences() -> dict[str, tuple[Callable[[], Any], Callable[[], dict[str, Any]]]]:
-    """What launches decide: the model, and its inputs. The names are asked for before torch may be imported."""
+    """Launch-bound cases: model and inputs. Callers use the names before torch may be imported."""
     return {
         "ResNet-50 inference, 1": (_resnet, lambda: {"x": _torch().randn(1, 3, 224, 224)}),
         "BERT-base inference, 8 x 128": (_bert, lambda: {"input_ids": _torch().randint(30000, (8, 128))}),
@@ -142,7 +133,7 @@ def inferences() -> dict[str, tuple[Callable[[], Any], Callable[[], dict[str, An
 
 
 def models() -> dict[str, Callable[[str, str], Work]]:
-    """Work on a device, in eager mode or compiled by a backend."""
+    """Work on a device, in eager mode or compiled with a backend."""
     return {
         "ResNet-50 training, 32, float32": lambda device, compiled: resnet50(device, 32, False, compiled),
         "ResNet-50 training, 128, bfloat16": lambda device, compiled: resnet50(device, 128, True, compiled),
@@ -155,16 +146,16 @@ def models() -> dict[str, Callable[[str, str], Work]]:
 
 
 class Measurement:
-    """A model on one side, in a process of its own: where a plug-in is mounted, torch.cuda cannot compute gradients.
+    """A model on one side in a separate process: torch.cuda cannot compute gradients beside a mounted plug-in.
 
-    Many may prepare themselves at once (torch.compile needs most of a minute for a model); each measures when told to.
+    Many models prepare concurrently (torch.compile takes most of a minute each) and are measured one at a time.
     """
 
     def __init__(self, side: str, name: str, lines: Path) -> None:
         environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if side in OURS else "0"}
         if side not in OURS:
             environment.pop("HARDPOINT_DEVICE", None)
-        # Of torch.compile's own processes, which every model starts.
+        # Each model starts its own inductor workers.
         environment["TORCHINDUCTOR_COMPILE_THREADS"] = "4"
         self._lines, self._results = lines, 0
         with lines.open("w") as output:
@@ -180,10 +171,10 @@ class Measurement:
         return bool(self._line("ready", 1, until))
 
     def measured(self, until: float) -> dict[str, Any]:
-        """Times and memory, as of now; empty where there are none by then, a time of time.time()."""
+        """Measure time and memory; empty if there is no result until ``until``, in time.time()."""
         self._results += 1
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended
+        with contextlib.suppress(BrokenPipeError):  # the process has ended
             self._process.stdin.write(b"measure\n")
             self._process.stdin.flush()
         return dict(json.loads(self._line('{"name"', self._results, until) or "{}"))
@@ -192,7 +183,7 @@ class Measurement:
         end(self._process)
 
     def _line(self, beginning: str, number: int, until: float) -> str:
-        """That line of those that begin so, when it is there; nothing if the process ends before, or it is too late."""
+        """Wait for the n-th line with this beginning; empty if the process ends or time runs out."""
         while True:
             ended = self._process.poll() is not None
             lines = self._lines.read_text().splitlines(keepends=True)
@@ -205,19 +196,19 @@ class Measurement:
 
 
 def measure(names: list[str], sides: tuple[str, ...], patience: float, until: float) -> list[dict[str, Any]]:
-    """Models on all sides. Each side has so many seconds, the last one all that are left; `until`: of time.time()."""
+    """Measure models on all sides. Each side has ``patience`` seconds, the last one until ``until``, in time.time()."""
     taken: dict[str, dict[str, Any]] = {name: {"name": name} for name in names}
     for side in sides:
         start = time.time()
         last = until if side == sides[-1] else min(until, start + patience)
-        # Graph mode is for what launches decide.
+        # Graph mode only for launch-bound cases.
         some = [name for name in names if side != "graph" or name in inferences()]
         with tempfile.TemporaryDirectory() as folder:
             running = {name: Measurement(side, name, Path(folder) / str(k)) for k, name in enumerate(some)}
             try:
                 late = [name for name, measurement in running.items() if not measurement.prepared(last)]
                 for name in late:
-                    running.pop(name).end()  # not beside what is timed
+                    running.pop(name).end()  # must not disturb the measurements
                 for name, measurement in list(running.items()) * ROUNDS:
                     if result := measurement.measured(last + 30):
                         taken[name][side] = min(result, taken[name].get(side, result), key=itemgetter("seconds"))
@@ -229,8 +220,8 @@ def measure(names: list[str], sides: tuple[str, ...], patience: float, until: fl
 
 
 def show(results: list[dict[str, Any]]) -> None:
-    print("\nModels. Speed: the other's time over ours in eager mode; gain: eager mode's over graph mode's, on nv;")
-    print("memory at its peak.\n")
+    print("\nModels. Speed: time of the other side / nv in eager mode; gain: eager / graph mode on nv;")
+    print("peak memory.\n")
     head = f"{'nv ms':>9}{'cuda ms':>9}{'inductor ms':>13}{'graph ms':>10}{'speed':>8}{'to inductor':>13}{'gain':>7}"
     print(f"{'':36}{head}{'nv MiB':>9}{'cuda MiB':>10}  operators on the CPU")
     for r in results:
@@ -247,7 +238,7 @@ def show(results: list[dict[str, Any]]) -> None:
 
 
 def cpu_calls(work: Work) -> dict[str, int]:
-    """Operators that ran on the CPU, and how often."""
+    """Operators that fell back to the CPU, with their number of calls."""
     import hardpoint
 
     hardpoint.reset_counters()
@@ -256,7 +247,7 @@ def cpu_calls(work: Work) -> dict[str, int]:
 
 
 def main() -> None:
-    """Prepare a model; then, for every line of the input, print its time and memory."""
+    """Prepare a model; then, for every line on stdin, print its time and memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("side", choices=SIDES)
     parser.add_argument("name", choices=models())

@@ -1,6 +1,6 @@
-"""The operators of OpInfo on nv and on torch.cuda: each judged against the CPU, then one against the other.
+"""OpInfo operators on nv and on torch.cuda: each against the CPU, then against each other.
 
-A part of h200.py, which calls it. As a program it records torch.cuda's side:
+Called by h200.py. As a program it records results of torch.cuda:
 
 python benchmarks/h200_operators.py FOLDER PATTERN [--dtypes NAMES] [--samples NUMBER]
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
+    sys.path.append(sys.path.pop(0))  # to the end: this folder has a copy.py that would shadow the standard module
 
 import argparse
 import json
@@ -28,9 +28,9 @@ from typing import Any
 from h200_processes import end
 
 if __name__ == "__main__":
-    sys.path.pop()  # transformers looks for a package "kernels", and must not find this folder's file of that name
+    sys.path.pop()  # transformers looks for a package "kernels", which kernels.py would shadow
 
-#: Where an order in OpInfo's samples is infinite, torch.cuda's kernels of these count up to the largest integer.
+#: Operators whose torch.cuda kernels loop up to the largest integer for samples with an infinite order.
 ENDLESS_ON_CUDA = {
     "special.laguerre_polynomial_l",
     "special.legendre_polynomial_p",
@@ -39,8 +39,8 @@ ENDLESS_ON_CUDA = {
 
 
 def record(folder: Path, pattern: str, dtypes: str, samples: int) -> None:
-    """Judge torch.cuda as ``hardpoint check`` judges a plug-in, and keep its results: a line for each entry."""
-    # Hardpoint first, while nothing is there to mount a device on; then torch, which is to mount none.
+    """Check torch.cuda as ``hardpoint check`` checks a plug-in, and print one result per line."""
+    # Import Hardpoint before torch, then torch without mounting a device.
     os.environ.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     import hardpoint  # noqa: F401
 
@@ -54,7 +54,7 @@ def record(folder: Path, pattern: str, dtypes: str, samples: int) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     warnings.simplefilter("ignore")
     given = {"dtypes": dtypes.split(","), "samples": samples, "keep": str(folder)}
-    with worker.seeds_of_other_devices_left_alone():
+    with worker.no_seeding_of_other_devices():
         for name in worker.entries("ops", pattern):
             if name in ENDLESS_ON_CUDA:
                 continue
@@ -62,7 +62,7 @@ def record(folder: Path, pattern: str, dtypes: str, samples: int) -> None:
 
 
 def _checks(folder: Path, index: int, names: list[str], dtypes: str, samples: int) -> dict[str, list[str]]:
-    """Commands for one share of the operators, by the side that they judge."""
+    """Commands to check a subset of the operators, by side."""
     share = f"^({'|'.join(map(re.escape, names))})$"
     same = ["--samples", str(samples), "--dtypes", dtypes]
     ours = ["-m", "hardpoint.cli", "check", "ops", "--ops", share, "--memory", "0", *same]
@@ -74,19 +74,19 @@ def _checks(folder: Path, index: int, names: list[str], dtypes: str, samples: in
 
 
 def measure(dtypes: str, samples: int, patience: float) -> list[dict[str, Any]]:
-    """OpInfo's samples against the CPU, judged in float64, on both sides; then one side's results against the other's.
+    """Check OpInfo samples on both sides against the CPU, then compare the two sides.
 
-    Many processes at once, since a plug-in and torch.cuda cannot both compute gradients in one.
+    Runs in many processes, since a plug-in and torch.cuda cannot both compute gradients in one.
     """
-    from hardpoint.check import kept, worker
+    from hardpoint.check import saved_results, worker
 
     names, shares = worker.entries("ops", ""), os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as temporary:
         folder, running = Path(temporary), []
         for index in range(shares):
-            # Neighbours go to different shares: names that begin alike are often alike slow.
+            # Distribute neighbors: operators with similar names often take similar time.
             for side, command in _checks(folder, index, names[index::shares], dtypes, samples).items():
-                # One seed of hashes: some samples come out of sets.
+                # A fixed hash seed: some samples depend on the order of sets.
                 environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1", "PYTHONHASHSEED": "0"}
                 path = folder / f"{side}{index}.txt"
                 with path.open("w") as output:
@@ -111,35 +111,35 @@ def measure(dtypes: str, samples: int, patience: float) -> list[dict[str, Any]]:
                     found[result["entry"]][side] = result
         results, late = [], {"verdict": "not run", "failure": ""}
         for entry, sides in found.items():
-            calls = kept.differences(folder / "nv", folder / "cuda", entry)
-            apart = {call: difference for call, difference in calls.items() if difference}
+            calls = saved_results.differences(folder / "nv", folder / "cuda", entry)
+            differing = {call: difference for call, difference in calls.items() if difference}
             nv, cuda = sides.get("nv", {"entry": entry, **late}), sides.get("cuda", late)
             beside = {"cuda": cuda["verdict"], "cuda_failure": cuda["failure"]}
-            results.append({**nv, **beside, "same": len(calls) - len(apart), "apart": apart})
+            results.append({**nv, **beside, "matching": len(calls) - len(differing), "differing": differing})
     return results
 
 
 def show(results: list[dict[str, Any]], dtypes: str) -> None:
     verdicts = Counter(result["verdict"] for result in results)
-    print(f"\nOperators of OpInfo in {dtypes}: {len(results)} entries; strict: right, and nothing ran on the CPU.\n")
+    print(f"\nOperators of OpInfo in {dtypes}: {len(results)} entries; strict: correct without CPU fallback.\n")
     print(", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
     for result in results:
         if result["verdict"] not in ("strict", "not tested"):
             print(f"  {result['entry']}: {result['verdict']} {_first_line(result['failure'])}")
     wrong = [result for result in results if result["cuda"] in ("partly", "failed")]
     late = [result["entry"] for result in results if result["cuda"] == "not run"]
-    print(f"\ntorch.cuda, judged in the same way: {len(wrong)} entries differ from the CPU; not run: {', '.join(late)}")
+    print(
+        f"\ntorch.cuda, checked in the same way: {len(wrong)} entries differ from the CPU; not run: {', '.join(late)}"
+    )
     for result in wrong:
         print(f"  {result['entry']}: {result['cuda']} {_first_line(result['cuda_failure'])}")
-    apart = [result for result in results if result["apart"]]
-    calls = sum(result["same"] for result in results), sum(len(result["apart"]) for result in apart)
-    print(
-        f"\nThe two, within torch's tolerances: {calls[0]:,} calls agree, {calls[1]:,} of {len(apart)} entries do not"
-    )
-    for result in apart:
-        call, difference = next(iter(result["apart"].items()))
+    differing = [result for result in results if result["differing"]]
+    calls = sum(r["matching"] for r in results), sum(len(r["differing"]) for r in differing)
+    print(f"\nWithin torch's tolerances: {calls[0]:,} calls match, {calls[1]:,} of {len(differing)} entries do not")
+    for result in differing:
+        call, difference = next(iter(result["differing"].items()))
         whose = " (where torch.cuda differs from the CPU)" if result in wrong else ""
-        print(f"  {result['entry']}{whose}: {len(result['apart'])}, such as {call}: {_first_line(difference)}")
+        print(f"  {result['entry']}{whose}: {len(result['differing'])}, such as {call}: {_first_line(difference)}")
 
 
 def _first_line(message: str) -> str:
@@ -147,12 +147,12 @@ def _first_line(message: str) -> str:
 
 
 def main() -> None:
-    """Record one share of the operators on torch.cuda."""
+    """Record results of torch.cuda."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("pattern", help="a regular expression that the operators' names match")
+    parser.add_argument("pattern", help="regular expression for operator names")
     parser.add_argument("--dtypes", default="float32")
-    parser.add_argument("--samples", type=int, default=2, help="for each operator and dtype")
+    parser.add_argument("--samples", type=int, default=2, help="samples per operator and dtype")
     options = parser.parse_args()
     record(options.folder, options.pattern, options.dtypes, options.samples)
 

@@ -1,4 +1,4 @@
-"""Processes that the other parts of h200.py start."""
+"""Process handling for h200.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a session, and all that it started."""
+    """Kill a session leader and its whole session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

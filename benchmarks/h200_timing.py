@@ -1,4 +1,4 @@
-"""Times of work on a GPU, for the other parts of h200.py."""
+"""GPU timing for h200.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 Work = Callable[[], object]
 
-#: How often all of a table is measured, in turn; the shortest time counts. Machines are disturbed for seconds on end.
+#: Passes over a whole table, of which the best time counts: disturbances last for seconds.
 ROUNDS = 3
 
 
@@ -19,7 +19,7 @@ def wait(device: str) -> None:
 
 
 def seconds(device: str, work: Work, least: float = 0.3) -> float:
-    """Of a call, when calls follow each other: the median of five rounds, each waited for at its end."""
+    """Seconds per call of back-to-back calls: the median of five rounds."""
     for _ in range(3):
         work()
     wait(device)

@@ -1,4 +1,4 @@
-"""Single operators by family: on the simulated device, against native torch CPU in the same run.
+"""Single operators by family on the simulated device against torch on the CPU in the same run.
 
 python benchmarks/kernels.py [--only REGEX] [--json]
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
+sys.path.append(sys.path.pop(0))  # to the end: this folder has a copy.py that would shadow the standard module
 
 import os
 
@@ -32,7 +32,7 @@ from quiet import TIMES, Side, interleave
 warnings.filterwarnings("ignore", message=".* runs on the CPU")
 
 THREADS = int(os.environ["HARDPOINT_SIM_THREADS"])
-GOAL_OF_ALL = 1.2
+OVERALL_GOAL = 1.2
 
 Work = Callable[[], object]
 Setup = Callable[[str], Work]
@@ -40,7 +40,7 @@ Setup = Callable[[str], Work]
 
 @dataclass(frozen=True)
 class Case:
-    """A piece of work: `setup` makes it for a device."""
+    """A benchmark case; `setup` creates the work for a device."""
 
     family: str
     name: str
@@ -52,7 +52,7 @@ CASES: list[Case] = []
 
 
 def simple(family: str, name: str, function: Callable[..., object], *inputs: Tensor, goal: float | None = None) -> None:
-    """A function of tensors without gradients."""
+    """Add a case without gradients."""
 
     def setup(device: str) -> Work:
         return partial(function, *(x.to(device) for x in inputs))
@@ -61,7 +61,7 @@ def simple(family: str, name: str, function: Callable[..., object], *inputs: Ten
 
 
 def trained(family: str, name: str, function: Callable[..., Tensor], *inputs: Tensor) -> None:
-    """Forward and backward: gradients of the floating-point inputs."""
+    """Add a case with gradients of the floating-point inputs."""
 
     def setup(device: str) -> Work:
         moved = [x.to(device).requires_grad_(x.is_floating_point()) for x in inputs]
@@ -135,7 +135,7 @@ simple("norm", "batch_norm eval", partial(batch_norm, training=False), IMAGE, SC
 simple("norm", "batch_norm train", partial(batch_norm, training=True), IMAGE, SCALE, SHIFT)
 trained("norm", "batch_norm and backward", partial(batch_norm, training=True), IMAGE, SCALE, SHIFT)
 
-# ---- Products
+# ---- Matrix products and convolutions
 
 simple("matmul", "mm 512", torch.mm, A[:512, :512].contiguous(), B[:512, :512].contiguous())
 simple("matmul", "mm 1024", torch.mm, A, B, goal=1.25)
@@ -190,7 +190,7 @@ simple("indexing", "index_add", lambda x, i, y: x.index_add(0, i, y), A, ROWS[:5
 simple("indexing", "masked_fill", lambda x, m: x.masked_fill(m, 0.0), A, A > 0)
 simple("indexing", "nonzero", torch.nonzero, A > 1)
 
-# ---- Moving
+# ---- Data movement
 
 simple("moving", "cat columns", lambda a, b: torch.cat([a, b], 1), A, B)
 simple("moving", "cat rows", lambda a, b: torch.cat([a, b], 0), A, B)
@@ -249,7 +249,7 @@ for way, options in (("plain", {"foreach": False}), ("foreach", {"foreach": True
 
 
 def served(work: Work) -> tuple[str, list[str]]:
-    """The tiers that a call takes, and the operators that take the CPU tier."""
+    """Tiers of a call, and the operators that fall back to the CPU."""
     hardpoint.reset_counters()
     work()
     torch.accelerator.synchronize()
@@ -260,7 +260,7 @@ def served(work: Work) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table, times in seconds."""
+    """Row of the table, with times in seconds."""
 
     case: Case
     ours: float
@@ -276,14 +276,14 @@ class Row:
 
 def measure(this: Case) -> Row:
     work = this.setup(hardpoint.mounted()[0])
-    tier, cpu = served(work)  # and compiles what is not compiled yet
+    tier, cpu = served(work)  # also compiles missing kernels
     sides = Side(work, synchronize=torch.accelerator.synchronize), Side(this.setup("cpu"))
     interleave(*sides)
     return Row(this, sides[0].seconds, sides[1].seconds, all(s.quiet for s in sides), tier, cpu)
 
 
 def geomean(rows: list[Row]) -> float | None:
-    """Of the rows that were measured in quiet, if there are any."""
+    """Geometric mean of the quiet rows, or None."""
     quiet = [math.log(row.ratio) for row in rows if row.quiet]
     return math.exp(sum(quiet) / len(quiet)) if quiet else None
 
@@ -305,19 +305,21 @@ def verdict(ratio: float | None, goal: float | None) -> str:
 
 
 def main() -> None:
-    """Print one table, with a ratio a row, and the geometric mean of each family and of all."""
+    """Print one ratio per row, and the geometric means of each family and of all cases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="of 'family: name'")
+    parser.add_argument(
+        "--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="pattern for 'family: name'"
+    )
     options = parser.parse_args()
     torch.set_num_threads(THREADS)
     chosen = [c for c in CASES if options.only.search(f"{c.family}: {c.name}")]
     if not chosen:
-        parser.error("no case is called that")
+        parser.error("no case matches")
     if not options.json:
         print(f"Operators on {hardpoint.mounted()[0]} against native torch CPU; threads: {THREADS} each; {TIMES},")
         print("best of many interleaved rounds. ~: other processes disturbed every round; such a ratio does not count.")
-        print("Tier: what served the case; cpu means that data went to the host and back.\n")
+        print("Tier: where the case ran; cpu means a round trip through the host.\n")
         print(line("", "device us", "native us", "ratio", "goal", "tier"))
     rows = []
     for this in chosen:
@@ -350,11 +352,11 @@ def main() -> None:
             json.dumps({"threads": THREADS, "cases": cases, "families": families, "all": geomean(rows), "quiet": quiet})
         )
         return
-    print("\nGeometric means, and of how many cases")
+    print("\nGeometric means, and number of cases")
     for name, ratio in families.items():
         print(line(name, "", share([r for r in rows if r.case.family == name]), number(ratio), "", ""))
-    # The cases that are hard to measure are the slow ones: without them the mean would flatter.
-    goal = verdict(geomean(rows), GOAL_OF_ALL) if all(r.quiet for r in rows) else f"<= {GOAL_OF_ALL}   ?"
+    # Disturbed cases tend to be the slow ones, so a mean without them would be too good.
+    goal = verdict(geomean(rows), OVERALL_GOAL) if all(r.quiet for r in rows) else f"<= {OVERALL_GOAL}   ?"
     print(line("all", "", share(rows), number(geomean(rows)), goal, ""))
 
 

@@ -1,4 +1,4 @@
-"""A training step of a ResNet-18 and of a small GPT: on the simulated device, against native torch CPU in the same run.
+"""Training steps of ResNet-18 and a small GPT on the simulated device against torch on the CPU in the same run.
 
 python benchmarks/models.py [--only NAME] [--json] [--profile]
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 
-sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
+sys.path.append(sys.path.pop(0))  # to the end: this folder has a copy.py that would shadow the standard module
 
 import os
 
 os.environ.setdefault("HARDPOINT_SIM_THREADS", "2")  # read when the device is mounted
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are built from configurations; nothing is fetched
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are built from configurations, without downloads
 
 import argparse
 import json
@@ -27,6 +27,7 @@ import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import hardpoint
+import model_configs
 from quiet import TIMES, Side, interleave
 
 warnings.filterwarnings("ignore", message=".* runs on the CPU")
@@ -34,7 +35,7 @@ transformers.logging.set_verbosity_error()
 
 THREADS = int(os.environ["HARDPOINT_SIM_THREADS"])
 GOAL = 1.5
-PATIENCE = 20.0  # seconds in which to find quiet rounds
+PATIENCE = 20.0  # max seconds to find quiet rounds
 PROFILED_STEPS = 5
 
 Step = Callable[[], object]
@@ -42,20 +43,14 @@ Step = Callable[[], object]
 
 def resnet18(device: str) -> Step:
     """8 images of 64x64; SGD with momentum."""
-    config = transformers.ResNetConfig(
-        embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=100
-    )
-    model = transformers.ResNetForImageClassification(config).to(device).train()
+    model = model_configs.resnet18(64, 100).to(device).train()
     batch = {"pixel_values": torch.randn(8, 3, 64, 64).to(device), "labels": torch.randint(100, (8,)).to(device)}
     return step(model, batch, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True))
 
 
 def gpt(device: str) -> Step:
     """4 layers of width 256, 4 sequences of 128 tokens; AdamW."""
-    config = transformers.GPT2Config(
-        vocab_size=2048, n_positions=128, n_embd=256, n_layer=4, n_head=4, bos_token_id=0, eos_token_id=0
-    )
-    model = transformers.GPT2LMHeadModel(config).to(device).train()
+    model = model_configs.gpt2(256, 2048).to(device).train()
     ids = torch.randint(2048, (4, 128)).to(device)
     return step(model, {"input_ids": ids, "labels": ids}, torch.optim.AdamW(model.parameters(), fused=True))
 
@@ -64,7 +59,7 @@ MODELS = {"resnet18": resnet18, "gpt": gpt}
 
 
 def step(model: torch.nn.Module, batch: dict[str, torch.Tensor], update: torch.optim.Optimizer) -> Step:
-    """A whole training step. The same optimizer serves both sides: torch's fused ones are the fastest on the CPU."""
+    """A training step. Both sides use a fused optimizer, the fastest kind on the CPU."""
 
     def run() -> None:
         update.zero_grad()
@@ -74,14 +69,14 @@ def step(model: torch.nn.Module, batch: dict[str, torch.Tensor], update: torch.o
     return run
 
 
-def made(name: str, device: str) -> Step:
+def make_step(name: str, device: str) -> Step:
     torch.manual_seed(0)
     return MODELS[name](device)
 
 
 def measure(name: str) -> dict[str, Any]:
-    """Times of a step in milliseconds, and the operators that ran in the CPU tier."""
-    sides = Side(made(name, hardpoint.mounted()[0]), torch.accelerator.synchronize), Side(made(name, "cpu"))
+    """Milliseconds per step, and the operators that fell back to the CPU."""
+    sides = Side(make_step(name, hardpoint.mounted()[0]), torch.accelerator.synchronize), Side(make_step(name, "cpu"))
     hardpoint.reset_counters()
     sides[0].round()
     cpu = {operator: calls["cpu"] for operator, calls in sorted(hardpoint.counters().items()) if calls.get("cpu")}
@@ -92,11 +87,11 @@ def measure(name: str) -> dict[str, Any]:
     return {**result, "quiet": quiet, "cpu_operators": cpu}
 
 
-# ---- Where the time goes
+# ---- Profile by operator
 
 
 class OperatorTimes(TorchDispatchMode):
-    """The seconds of each call of each ATen operator, and its tiers. Calls are waited for: a time is the call's own."""
+    """Seconds and tiers of each ATen call; synchronizes after every call."""
 
     def __init__(self, synchronize: Callable[[], object]) -> None:
         super().__init__()
@@ -117,11 +112,11 @@ class OperatorTimes(TorchDispatchMode):
 
 
 def profile(name: str) -> list[dict[str, Any]]:
-    """Rows for the operators of a step on both sides, the largest loss first; each call at its best of a few steps."""
+    """Operators of a step on both sides, largest loss first; the best of a few steps for each call."""
     waits: tuple[Callable[[], object], ...] = (torch.accelerator.synchronize, lambda: None)
-    steps = [made(name, device) for device in (hardpoint.mounted()[0], "cpu")]
+    steps = [make_step(name, device) for device in (hardpoint.mounted()[0], "cpu")]
     for run in steps:
-        run()  # compiles, and makes the optimizer's state
+        run()  # compiles kernels and creates the optimizer state
     best: tuple[dict[str, list[float]], ...] = ({}, {})
     tiers: dict[str, set[str]] = {}
     for _ in range(PROFILED_STEPS):
@@ -145,7 +140,7 @@ def profile(name: str) -> list[dict[str, Any]]:
 
 
 def print_profile(name: str, rows: list[dict[str, Any]]) -> None:
-    print(f"\n{name}: operators of one step, each call waited for, and the best of {PROFILED_STEPS}\n")
+    print(f"\n{name}: operators of one step, synchronized after each call, best of {PROFILED_STEPS}\n")
     print(f"{'calls: device, native':>59}{'device ms':>11}{'native ms':>11}{'loss ms':>10}  tier")
     for r in rows:
         numbers = f"{r['device_ms']:11.3f}{r['native_ms']:11.3f}{r['difference_ms']:10.3f}"
@@ -156,11 +151,11 @@ def print_profile(name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Print the ratio of each model's training step; or, with --profile, the operators that it is made of."""
+    """Print the ratio of each model's training step or, with --profile, its operators."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=MODELS, help="this model only")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--profile", action="store_true", help="the time of each operator instead of that of a step")
+    parser.add_argument("--profile", action="store_true", help="time each operator instead of the step")
     options = parser.parse_args()
     torch.set_num_threads(THREADS)
     names = [options.only] if options.only else list(MODELS)

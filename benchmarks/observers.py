@@ -1,16 +1,16 @@
-"""What the tools cost: one small operator, and a training step of a small transformer, with each of them on.
+"""Cost of the debugging tools on one small operator and on a training step of a small transformer.
 
 python benchmarks/observers.py [--json]
 
-What they cost when they are off is the difference that `benchmarks/dispatch.py` shows between two builds: a call looks
-at one byte of its operator. Here, "other operators watched" stands for it: a tool is on, for what is not called.
+A disabled tool costs one byte load per call, as `benchmarks/dispatch.py` shows between two builds. Here "other
+operators watched" measures it: a tool is on, but for an operator that is not called.
 """
 
 from __future__ import annotations
 
 import sys
 
-sys.path.pop(0)  # this folder: its copy.py must not stand in for the standard module
+sys.path.pop(0)  # this folder has a copy.py that would shadow the standard module
 
 import argparse
 import contextlib
@@ -26,7 +26,7 @@ import hardpoint
 from hardpoint.torch import _adapter
 
 ROUNDS = 5
-#: For a tool that would write calls; none fails here.
+#: Target of the recording tool; nothing is written, because no call fails.
 FOLDER = tempfile.gettempdir()
 
 TOOLS: dict[str, Callable[[], AbstractContextManager[object]]] = {
@@ -35,17 +35,17 @@ TOOLS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "other operators watched": lambda: hardpoint.dump(1, ops="erfinv"),
     "dump, level 1": lambda: hardpoint.dump(1, file="/dev/null"),
     "dump, level 2": lambda: hardpoint.dump(2, file="/dev/null"),
-    "memory that stays": hardpoint.alive,
+    "leaks": hardpoint.leaks,
     "NaN and Inf": lambda: hardpoint.watch_nan("all", file="/dev/null"),
     "record, failing calls": lambda: hardpoint.record(FOLDER, calls="failing"),
     "compare": lambda: hardpoint.compare("mismatches"),
 }
-#: What does not look at the calls.
+#: Tools that do not intercept the measured calls.
 CHEAP = ("off", "rules for other operators", "other operators watched")
 
 
 def small_operator(device: str) -> dict[str, float]:
-    """Nanoseconds of an addition of 2x3 elements, from C++: the best of interleaved rounds."""
+    """Nanoseconds of a 2x3 addition from C++: the best of interleaved rounds."""
     native = _adapter.load()
     x, y = torch.randn(2, 3, device=device), torch.randn(2, 3, device=device)
     best = dict.fromkeys(TOOLS, float("inf"))
@@ -58,7 +58,7 @@ def small_operator(device: str) -> dict[str, float]:
 
 
 def training_step(device: str) -> dict[str, float]:
-    """Milliseconds of a step of a transformer with two layers, the best of interleaved rounds."""
+    """Milliseconds of a training step of a two-layer transformer: the best of interleaved rounds."""
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
     model = torch.nn.Sequential(torch.nn.TransformerEncoder(layer, 2), torch.nn.Linear(64, 10)).to(device)
@@ -82,7 +82,7 @@ def training_step(device: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print one table."""
+    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()

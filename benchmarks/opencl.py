@@ -1,4 +1,4 @@
-"""Kernels and a training step on an OpenCL device, against native torch CPU in the same run.
+"""Kernels and training steps on an OpenCL device against torch on the CPU in the same run.
 
 python benchmarks/opencl.py [--only TEXT] [--json]
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
+sys.path.append(sys.path.pop(0))  # to the end: this folder has a copy.py that would shadow the standard module
 
 import os
 
@@ -39,7 +39,7 @@ def _with(function: Callable[..., object], *shapes: tuple[int, ...]) -> Callable
 
 
 def digits_step(device: str) -> Work:
-    """A training step of a small net, 64 images of 8x8."""
+    """Training step of a small net on 64 images of 8x8."""
     torch.manual_seed(0)
     layers = [torch.nn.Conv2d(1, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.MaxPool2d(2)]
     model = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(256, 10)).to(device)
@@ -55,9 +55,9 @@ def digits_step(device: str) -> Work:
 
 
 def resnet_step(device: str) -> Work:
-    from models import made
+    from models import make_step
 
-    return made("resnet18", device)
+    return make_step("resnet18", device)
 
 
 CASES: dict[str, Callable[[str], Work]] = {
@@ -77,7 +77,7 @@ CASES: dict[str, Callable[[str], Work]] = {
 
 
 def measure(name: str) -> dict[str, Any]:
-    """Times in microseconds, and the operators that ran in the CPU tier."""
+    """Times in microseconds, and the operators that fell back to the CPU."""
     sides = Side(CASES[name]("ocl"), torch.accelerator.synchronize), Side(CASES[name]("cpu"))
     hardpoint.reset_counters()
     sides[0].round()
@@ -90,13 +90,13 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print each case's time on both sides, and their ratio."""
+    """Print the times of each case on both sides and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="cases whose name matches this regular expression")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
     if "ocl" not in hardpoint.mounted():
-        raise SystemExit("there is no OpenCL device: see the warning above, and docs/opencl.md")
+        raise SystemExit("no OpenCL device: see the warning above and docs/howto/opencl.md")
     torch.set_num_threads(THREADS)
     if not options.json:
         print(f"{torch.get_device_module('ocl').get_device_properties(0).name}, against native torch CPU with")

@@ -1,4 +1,4 @@
-"""PaddlePaddle on the simulated device: one small operator, our CPU tier, and whole nets, in ratios of one run.
+"""PaddlePaddle on the simulated device: one small operator, the CPU tier, and whole nets, as ratios in one run.
 
 python benchmarks/paddle_dispatch.py [--only REGEX] [--json]
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-sys.path.append(sys.path.pop(0))  # this folder, to the end: its copy.py must not stand in for the standard module
+sys.path.append(sys.path.pop(0))  # to the end: this folder has a copy.py that would shadow the standard module
 
 import os
 
@@ -39,8 +39,8 @@ sys.path.append(str(Path(__file__).parents[1] / "examples"))
 from digits_paddle import LeNet
 
 THREADS = int(os.environ["HARDPOINT_SIM_THREADS"])
-PATIENCE = 20.0  # seconds in which to find quiet rounds of a net
-SMALL = 500  # calls of a small operator that are timed together, so that waiting for the device once does not count
+PATIENCE = 20.0  # max seconds to find quiet rounds of a net
+SMALL = 500  # calls of a small operator per measurement, to amortize the synchronization
 
 Work = Callable[[], object]
 
@@ -55,7 +55,7 @@ def maxout() -> Work:
     return lambda: nn.functional.maxout(x, 2)
 
 
-#: Operators of Paddle alone, which no table maps: always in the CPU tier.
+#: Operators without a mapping: always in the CPU tier.
 FALLBACK: dict[str, Callable[[], Work]] = {"shard_index": shard_index, "maxout": maxout}
 
 
@@ -67,7 +67,7 @@ def many(work: Work) -> Work:
     return run
 
 
-# ---- The two sides
+# ---- Cases
 
 
 def device() -> str:
@@ -85,7 +85,7 @@ def add(on: str) -> Work:
 
 
 def lenet(on: str) -> Work:
-    """A training step of examples/digits_paddle.py: 64 images of 8x8, Adam."""
+    """Training step of examples/digits_paddle.py: 64 images of 8x8, Adam."""
     paddle.set_device(on)
     paddle.seed(0)
     rng = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def lenet(on: str) -> Work:
 
 @cache
 def saved_resnet50() -> tempfile.TemporaryDirectory[str]:
-    """Random weights; the folder lives as long as this process."""
+    """Save a model with random weights; the folder is deleted at exit."""
     paddle.set_device("cpu")
     model = paddle.vision.models.resnet50()
     model.eval()
@@ -116,7 +116,7 @@ def saved_resnet50() -> tempfile.TemporaryDirectory[str]:
 
 
 def resnet50(on: str) -> Work:
-    """An image of 224x224 through paddle.inference, there and back."""
+    """Inference of a 224x224 image with paddle.inference, including both copies."""
     image = np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype("float32")
     folder = saved_resnet50().name
     config = inference.Config(f"{folder}/net.json", f"{folder}/net.pdiparams")
@@ -142,7 +142,7 @@ def resnet50(on: str) -> Work:
 
 @dataclass(frozen=True)
 class Case:
-    """A piece of work on the device, and on the CPU (or by Paddle's own fallback, where `make` is missing)."""
+    """Work on the device, against the CPU or, without `make`, against Paddle's own fallback."""
 
     name: str
     goal: float | None
@@ -164,7 +164,7 @@ CASES = [
 
 
 def served(work: Work) -> dict[str, int]:
-    """The operators of one call that ran in the CPU tier, and how often."""
+    """Operators of one call that fell back to the CPU, with their number of calls."""
     work()
     hardpoint.reset_counters()
     work()
@@ -173,7 +173,7 @@ def served(work: Work) -> dict[str, int]:
 
 
 def by_paddle(name: str) -> dict[str, Any]:
-    """The same operator in a process where Paddle is told to leave the device's kernel alone."""
+    """Time the operator in a process in which Paddle ignores the device's kernel."""
     command = [sys.executable, __file__, "--paddles-own", name]
     done = subprocess.run(
         command, env=os.environ | {"CUSTOM_DEVICE_BLACK_LIST": name}, capture_output=True, text=True, check=False
@@ -184,7 +184,7 @@ def by_paddle(name: str) -> dict[str, Any]:
 
 
 def paddles_own(name: str) -> None:
-    """What that process does."""
+    """Body of that process."""
     paddle.set_device(device())
     work = FALLBACK[name]()
     if served(work):
@@ -228,23 +228,25 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print one table, with a ratio a row."""
+    """Print a table with one ratio per row."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="of the case's name")
+    parser.add_argument(
+        "--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="pattern for case names"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--paddles-own", choices=FALLBACK, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not hardpoint.paddle.device_names():
         parser.error(
-            "Paddle has no device of Hardpoint's; if the two are installed in different folders, set "
-            "CUSTOM_DEVICE_ROOT to Hardpoint's paddle_custom_device"
+            "Paddle has no Hardpoint device; if they are installed in different folders, set CUSTOM_DEVICE_ROOT to "
+            "Hardpoint's paddle_custom_device"
         )
     if options.paddles_own:
         paddles_own(options.paddles_own)
         return
     chosen = [case for case in CASES if options.only.search(case.name)]
     if not chosen:
-        parser.error("no case is called that")
+        parser.error("no case matches")
     if not options.json:
         print(
             f"PaddlePaddle {paddle.__version__} on {device()}; threads: {THREADS} each; {TIMES}, best of many rounds."

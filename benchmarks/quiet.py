@@ -1,6 +1,6 @@
-"""Times of two ways to do the same work, taken in turn while no other process disturbs them.
+"""Interleaved timing of several implementations, using rounds that other processes did not disturb.
 
-With HARDPOINT_SIM_THREADS=1 they are processor times, which need no quiet machine.
+With HARDPOINT_SIM_THREADS=1 it uses CPU time, which needs no quiet machine.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-#: Rounds of each side, within this many seconds.
-MOST, BUDGET = 100, 1.0
-#: They go on until each side has had this many quiet rounds, or for this many seconds.
+#: Max rounds per side, and seconds for them.
+MAX_ROUNDS, BUDGET = 100, 1.0
+#: Rounds continue until each side has had this many quiet ones, or for this many seconds.
 QUIET, PATIENCE = 5, 2.0
-#: Processor time says nothing of work that is shared among threads, but other processes hardly touch it.
-ALONE = os.environ.get("HARDPOINT_SIM_THREADS") == "1"
-clock = time.process_time if ALONE else time.perf_counter
-TIMES = "processor time of one thread" if ALONE else "wall-clock time"
-#: How long the calls of one round take. Waking threads and waiting for them is to be a small part of wall-clock time.
-ROUND = 5e-4 if ALONE else 5e-3
-#: Before each round. The other side's threads spin until then, and a thread that has slept is given a core at once.
+#: CPU time is insensitive to other processes, but meaningless for multithreaded work.
+SINGLE_THREADED = os.environ.get("HARDPOINT_SIM_THREADS") == "1"
+clock = time.process_time if SINGLE_THREADED else time.perf_counter
+TIMES = "CPU time of one thread" if SINGLE_THREADED else "wall-clock time"
+#: Seconds per round. Waking the threads should be a small part of it.
+ROUND = 5e-4 if SINGLE_THREADED else 5e-3
+#: Seconds before each round, until the other side's threads stop spinning. A thread that slept gets a core immediately.
 PAUSE = 2e-3
-#: The share of a round for which its threads may have waited for a core.
-SHARE = 0.1
+#: Max share of a quiet round in which threads waited for a core.
+MAX_WAIT = 0.1
 
 
 def waited() -> float:
-    """Seconds for which this process's threads were ready to run and had no core, since they started."""
+    """Total seconds in which threads of this process were runnable but had no core."""
     total = 0
     for task in Path("/proc/self/task").glob("*/schedstat"):
         try:
@@ -39,10 +39,10 @@ def waited() -> float:
 
 
 class Side:
-    """The work on one device: the best time of a call, from quiet rounds if there are any.
+    """Best time per call of one implementation, from quiet rounds if there are any.
 
-    A round is quiet if no thread had to wait for a core. One that had to, because of another process, makes a kernel
-    that is shared among threads tens of times slower, which says nothing about the kernel.
+    A round is quiet if no thread had to wait for a core. A thread that waits for another process can make a
+    multithreaded kernel tens of times slower.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Side:
         self.calls = max(1, int(length / self.best))
 
     def round(self) -> None:
-        """A few calls, after one that wakes the threads."""
+        """Time a few calls, after one that wakes the threads."""
         time.sleep(PAUSE)
         self._run(1)
         before = waited()
@@ -64,7 +64,7 @@ class Side:
         self._run(self.calls)
         seconds = clock() - start
         self.best = min(self.best, seconds / self.calls)
-        if ALONE or waited() - before <= SHARE * seconds:
+        if SINGLE_THREADED or waited() - before <= MAX_WAIT * seconds:
             self.quiet += 1
             self.best_quiet = min(self.best_quiet, seconds / self.calls)
 
@@ -79,12 +79,12 @@ class Side:
 
 
 def interleave(*sides: Side, patience: float = PATIENCE) -> None:
-    """Rounds of the sides in turn, so that a busy moment of the machine does not fall on one of them alone."""
+    """Run rounds of the sides in turn, so that a busy moment of the machine affects all of them."""
     start = time.perf_counter()
     for rounds in range(1, 100_000):
         for side in sides:
             side.round()
         passed = time.perf_counter() - start
-        enough = all(side.quiet >= QUIET for side in sides) and (rounds >= MOST or passed > BUDGET)
+        enough = all(side.quiet >= QUIET for side in sides) and (rounds >= MAX_ROUNDS or passed > BUDGET)
         if enough or passed > patience:
             return

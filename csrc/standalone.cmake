@@ -11,4 +11,4 @@ execute_process(
   OUTPUT_VARIABLE TVM_FFI OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 add_library(hardpoint_core SHARED IMPORTED)
 set_target_properties(hardpoint_core PROPERTIES IMPORTED_LOCATION ${HARDPOINT_PACKAGE}/lib/libhardpoint_core.so)
-target_include_directories(hardpoint_core INTERFACE ${HARDPOINT_PACKAGE}/include ${TVM_FFI})
+target_include_directories(hardpoint_core INTERFACE ${CMAKE_CURRENT_LIST_DIR} ${HARDPOINT_PACKAGE}/include ${TVM_FFI})

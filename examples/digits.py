@@ -1,4 +1,4 @@
-"""Trains a small convolutional net on handwritten digits, on the device that Hardpoint mounts.
+"""Train a small convolutional net on handwritten digits on the device that Hardpoint mounts.
 
 python examples/digits.py [--device sim:0] [--epochs 6]
 """
@@ -15,12 +15,12 @@ from torch import nn
 
 import hardpoint
 
-# The simulated device has kernels of its own for a few operators; what the others cost is shown at the end.
+# Operator calls that fall back to the CPU are summarized at the end instead.
 warnings.filterwarnings("ignore", message=".* runs on the CPU")
 
 
 class Net(nn.Sequential):
-    """Two convolutions, batch norm, dropout and a classifier, for 8x8 images."""
+    """Two convolutions, batch norm, dropout and a classifier for 8x8 images."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -30,7 +30,7 @@ class Net(nn.Sequential):
 
 
 def digits() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """1,797 images from scikit-learn: training images and labels, then those to test with."""
+    """1,797 images from scikit-learn: training images and labels, then test images and labels."""
     data = load_digits()
     images = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
     labels = torch.tensor(data.target)
@@ -40,14 +40,14 @@ def digits() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def accuracy(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float:
-    """The share of images that the model names correctly."""
+    """Share of correctly classified images."""
     model.eval()
     with torch.no_grad():
         return (model(images).argmax(1) == labels).float().mean().item()
 
 
 def main() -> None:
-    """Train, with a line an epoch, then say where the work was done."""
+    """Train, then print where the operators ran."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default=str(torch.accelerator.current_accelerator()))
     parser.add_argument("--epochs", type=int, default=6)
@@ -58,7 +58,8 @@ def main() -> None:
     model = Net().to(options.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     loss_function = nn.CrossEntropyLoss()
-    print(f"PyTorch {torch.__version__} on {train_images.device}: {hardpoint.devices()[0]['name']}")
+    print(f"PyTorch {torch.__version__} on {train_images.device}: {hardpoint.devices()[0].name}")
+    print("  training; kernels that are not prebuilt are compiled on first use", flush=True)
 
     start = time.perf_counter()
     for epoch in range(1, options.epochs + 1):
@@ -72,13 +73,13 @@ def main() -> None:
             optimizer.step()
             total += loss.item() * len(batch)
         right = accuracy(model, test_images, test_labels)
-        print(f"  epoch {epoch}: loss {total / len(train_labels):.4f}, accuracy on unseen digits {right:.1%}")
+        print(f"  epoch {epoch}: loss {total / len(train_labels):.4f}, test accuracy {right:.1%}", flush=True)
     print(f"  trained in {time.perf_counter() - start:.1f} s")
 
     calls = hardpoint.counters().values()
     device = sum(n for tiers in calls for tier, n in tiers.items() if tier != "cpu")
     cpu = sum(tiers.get("cpu", 0) for tiers in calls)
-    print(f"  operator calls: {device:,} by the device's kernels, {cpu:,} by the CPU tier (hardpoint.counters())")
+    print(f"  operator calls: {device:,} on the device, {cpu:,} on the CPU (hardpoint.counters())")
 
 
 if __name__ == "__main__":

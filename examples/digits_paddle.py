@@ -1,4 +1,4 @@
-"""Trains LeNet on handwritten digits in PaddlePaddle, on the device that Hardpoint mounts.
+"""Train LeNet on handwritten digits with PaddlePaddle on the device that Hardpoint mounts.
 
 python examples/digits_paddle.py [--device sim] [--epochs 6]
 """
@@ -17,7 +17,7 @@ import hardpoint
 
 
 class LeNet(nn.Sequential):
-    """Two convolutions and three linear layers, for 8x8 images."""
+    """Two convolutions and three linear layers for 8x8 images."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -27,7 +27,7 @@ class LeNet(nn.Sequential):
 
 
 def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """1,797 images from scikit-learn: training images and labels, then those to test with."""
+    """1,797 images from scikit-learn: training images and labels, then test images and labels."""
     data = load_digits()
     images, labels = data.images.astype("float32")[:, None] / 16, data.target.astype("int64")[:, None]
     order = np.random.default_rng(0).permutation(len(labels))
@@ -36,7 +36,7 @@ def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def train(device: str, epochs: int, *, quiet: bool = False) -> tuple[list[float], float]:
-    """Train on a device, with a line for some of the steps: the losses, and the accuracy on unseen digits."""
+    """Train on a device; returns the losses and the test accuracy."""
     paddle.set_device(device)
     paddle.seed(0)
     train_images, train_labels, test_images, test_labels = digits()
@@ -63,31 +63,32 @@ def train(device: str, epochs: int, *, quiet: bool = False) -> tuple[list[float]
             losses.append(float(loss))
             if not quiet and step % 10 == 0:
                 share = float(paddle.metric.accuracy(scores, labels))
-                print(f"  epoch {epoch}, step {step:2}: loss {losses[-1]:.4f}, accuracy {share:.1%}")
+                print(f"  epoch {epoch}, step {step:2}: loss {losses[-1]:.4f}, accuracy {share:.1%}", flush=True)
         model.eval()
         with paddle.no_grad():
             right = float(paddle.metric.accuracy(model(paddle.to_tensor(test_images)), paddle.to_tensor(test_labels)))
         if not quiet:
-            print(f"  epoch {epoch}: accuracy on unseen digits {right:.1%}")
+            print(f"  epoch {epoch}: test accuracy {right:.1%}", flush=True)
     return losses, right
 
 
 def main() -> None:
-    """Train, then say where the work was done."""
+    """Train, then print where the operators ran."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default=hardpoint.mounted()[0])
     parser.add_argument("--epochs", type=int, default=6)
     options = parser.parse_args()
 
     paddle.set_device(options.device)
-    print(f"PaddlePaddle {paddle.__version__} on {paddle.get_device()}: {hardpoint.devices()[0]['name']}")
+    print(f"PaddlePaddle {paddle.__version__} on {paddle.get_device()}: {hardpoint.devices()[0].name}")
+    print("  training; kernels that are not prebuilt are compiled on first use", flush=True)
     start = time.perf_counter()
     train(options.device, options.epochs)
     print(f"  trained in {time.perf_counter() - start:.1f} s")
     calls = {name: tiers for name, tiers in hardpoint.counters().items() if name.startswith("phi::")}
     device = sum(n for tiers in calls.values() for tier, n in tiers.items() if tier != "cpu")
     cpu = sum(tiers.get("cpu", 0) for tiers in calls.values())
-    print(f"  operator calls: {device:,} by the device's kernels, {cpu:,} by the CPU tier (hardpoint.counters())")
+    print(f"  operator calls: {device:,} on the device, {cpu:,} on the CPU (hardpoint.counters())")
 
 
 if __name__ == "__main__":

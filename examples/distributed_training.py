@@ -1,4 +1,4 @@
-"""A net trained by several processes, a device each: torchrun --nproc-per-node=2 examples/distributed_training.py"""
+"""Train a net with one device per process: torchrun --nproc-per-node=2 examples/distributed_training.py"""
 
 import os
 
@@ -18,13 +18,13 @@ torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 1)).to(device)
 model = DistributedDataParallel(net)
 update = torch.optim.AdamW(model.parameters(), lr=1e-2)
-inputs = torch.randn(64, 8).to(device)[rank::size]  # this process's part of the batch
+inputs = torch.randn(64, 8).to(device)[rank::size]  # this rank's shard of the batch
 wanted = inputs.square().mean(1, keepdim=True)
 losses = []
 for _ in range(30):
     update.zero_grad()
     loss = nn.functional.mse_loss(model(inputs), wanted)
-    loss.backward()  # sums the gradients over the processes, while it computes further ones
+    loss.backward()  # overlaps the gradient all-reduce with computation
     update.step()
     losses.append(loss.detach())
 mean = torch.stack([losses[0], losses[-1]])

@@ -1,4 +1,4 @@
-"""A net trained in graph mode: one line more than in eager mode."""
+"""Train a net in graph mode: one line more than in eager mode."""
 
 import torch
 

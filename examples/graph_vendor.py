@@ -1,17 +1,17 @@
-"""Graph mode with a vendor's operator: one node of the graph, served by one kernel of the vendor's."""
+"""Graph mode with a custom operator: one graph node, served by one vendor kernel."""
 
 import torch
 
 from hardpoint import graph
 
-# The operator: what it computes, its shape for tracing, and its gradient if it needs one.
+# The operator: its implementation, and a meta function for tracing.
 library = torch.library.Library("myops", "DEF")
 library.define("scaled_sum(Tensor x, Tensor y, float scale) -> Tensor")
 library.impl("scaled_sum", lambda x, y, scale: x + scale * y, "PrivateUse1")
 library.impl("scaled_sum", lambda x, y, scale: torch.empty_like(x), "Meta")
 
 
-# The kernel: here sim's own `add`, which takes out, self, other and alpha.
+# The kernel: sim's `add`, which takes out, self, other and alpha.
 @graph.converter(torch.ops.myops.scaled_sum.default)
 def convert(node: torch.fx.Node) -> graph.Call:
     x, y, scale = node.args
@@ -19,13 +19,13 @@ def convert(node: torch.fx.Node) -> graph.Call:
 
 
 class Products:
-    """Takes matrix products and leaves the rest to Hardpoint. A plug-in's graph compiler looks the same."""
+    """Subgraph compiler for matrix products; Hardpoint compiles the rest. A plug-in's graph compiler looks the same."""
 
     def supports(self, node: torch.fx.Node) -> bool:
         return node.target is torch.ops.aten.mm.default
 
     def compile(self, module: torch.fx.GraphModule, inputs):
-        return module.forward  # a real compiler returns what it made of the module
+        return module.forward  # a real compiler returns the compiled module
 
 
 graph.register_compiler("products", Products())

@@ -1,8 +1,7 @@
-"""What runs inside ``import torch`` (entry point ``torch.backends``) and inside ``import paddle`` (from the library in
-``paddle_custom_device``), outside of the package on purpose.
+"""Hooks that run inside ``import torch`` (entry point ``torch.backends``) and ``import paddle`` (its loader library).
 
-Importing ``hardpoint`` mounts a device; a program that did not ask for one must not get one. So this module looks first
-whether somebody asked, and imports the package only then.
+Importing ``hardpoint`` mounts a device, so this module is outside the package and imports it only if the program or its
+environment asked for a device.
 """
 
 from __future__ import annotations
@@ -13,25 +12,30 @@ import warnings
 
 
 def torch_backend() -> None:
-    """Mount the chosen device on torch, if one is chosen. Never raises: ``import torch`` must go on."""
+    """Mount the chosen device on torch. Never raises, since that would break ``import torch``."""
     try:
-        if not _asked():
+        if not _is_wanted():
             return
         import hardpoint.torch
 
         hardpoint.torch.mount()
     except Exception as error:
-        warnings.warn(f"hardpoint: no device was mounted: {error}", RuntimeWarning, stacklevel=2)
+        message = f"hardpoint: no device was mounted: {error}\n`hardpoint doctor` lists all problems"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def paddle_backend(address: int) -> bool:
-    """Mount the chosen devices on Paddle, if any is chosen. Never raises: ``import paddle`` must go on.
+    """Mount the chosen devices on Paddle. Never raises, since that would break ``import paddle``.
 
-    Tells whether Paddle's warning that nothing was mounted is out of place: nobody asked, and no other library is there
-    that it could be about.
+    Args:
+        address: Address of Paddle's ``CustomRuntimeParams``.
+
+    Returns:
+        Whether to suppress Paddle's warning that no device was registered: none was asked for, and Hardpoint's is the
+        only plug-in library.
     """
     try:
-        if not _asked():
+        if not _is_wanted():
             from pathlib import Path
 
             return len(list(Path(os.environ.get("CUSTOM_DEVICE_ROOT", "")).glob("*.so"))) == 1
@@ -43,7 +47,7 @@ def paddle_backend(address: int) -> bool:
     return False
 
 
-def _asked() -> bool:
+def _is_wanted() -> bool:
     variables = ("HARDPOINT_DEVICE", "HARDPOINT_PLUGIN_PATH", "HARDPOINT_PADDLE_PLUGIN")
     if "hardpoint" in sys.modules or any(map(os.environ.get, variables)):
         return True

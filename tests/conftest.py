@@ -1,4 +1,4 @@
-"""What every test may use: its own seed, and a program of its own in a fresh Python process."""
+"""Fixtures of all tests: seeds, and programs run in a fresh Python process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 
 def _first_seed() -> str:
-    """Each commit sees numbers that no other has seen, and a failure of its own can be repeated."""
+    """Seed of this run: the commit's hash, so a failing run can be repeated, unless HARDPOINT_TEST_SEED is set."""
     if given := os.environ.get("HARDPOINT_TEST_SEED"):
         return given
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
@@ -35,7 +35,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Another one for each test and each commit."""
+    """A seed that differs for each test and each commit."""
     return zlib.crc32(f"{FIRST_SEED} {request.node.nodeid}".encode())
 
 
@@ -46,22 +46,22 @@ def rng(seed: int) -> np.random.Generator:
 
 @pytest.fixture
 def torch_seed(request: pytest.FixtureRequest) -> int:
-    """The same for every commit, unless HARDPOINT_TEST_SEED is given.
+    """A seed that is the same for every commit, unless HARDPOINT_TEST_SEED is set.
 
-    Thousands of tests compare PyTorch's operators with the CPU; once in about two drawings one of them meets numbers
-    where rounding alone exceeds its tolerance. Other seeds are for finding those, and for finding mistakes.
+    Thousands of tests compare PyTorch operators with the CPU. About every second set of random numbers contains a case
+    where rounding alone exceeds a tolerance, so a fixed set keeps the suite stable; other seeds search for bugs.
     """
     return zlib.crc32(f"{os.environ.get('HARDPOINT_TEST_SEED', '')} {request.node.nodeid}".encode())
 
 
 @pytest.fixture(autouse=True)
-def _own_numbers(torch_seed: int) -> None:
+def _seed_torch(torch_seed: int) -> None:
     if torch := sys.modules.get("torch"):
         torch.manual_seed(torch_seed)
 
 
 def pytest_collection_finish() -> None:
-    """Modules stay: collections after a test look at what that test made."""
+    """Exclude imported modules from later garbage collections, which then only scan what a test allocated."""
     gc.collect()
     gc.freeze()
 
@@ -71,9 +71,9 @@ RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def run_python(tmp_path: Path, torch_seed: int) -> RunPython:
-    """Run a program in a fresh process; keyword arguments are environment variables (None takes one away).
+    """Run a program in a fresh process. Keyword arguments are environment variables; None unsets one.
 
-    ``SEED`` is one of them: ``torch_seed``.
+    ``SEED`` is set to ``torch_seed``.
     """
 
     def run(

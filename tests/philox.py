@@ -1,4 +1,4 @@
-"""The generator behind every random number, written again for tests."""
+"""Reference implementation of the random number generator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def drawn_bits(seed: int, start: int, blocks: int) -> torch.Tensor:
-    """Philox 4x32-10: blocks from `start` on, as eight numbers of 16 bits each."""
+    """Philox 4x32-10: the blocks from `start` on, each as eight 16-bit numbers."""
     c = [(torch.arange(blocks) + start) & 0xFFFFFFFF, (torch.arange(blocks) + start) >> 32, *torch.zeros(2, 1).long()]
     keys = [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(10):

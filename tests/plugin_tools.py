@@ -1,4 +1,4 @@
-"""For tests of plug-ins: compiling them, and using each in a process of its own, for torch has room for one device."""
+"""Compile plug-ins and use each in a separate process, since torch takes one device per process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CC = os.environ.get("CC") or shutil.which("cc") or "gcc"
 
 
 def environment(cache: Path, **variables: str) -> dict[str, str]:
-    """This process's environment without Hardpoint's settings, a cache of its own, and `variables`."""
+    """This process's environment without Hardpoint's settings, with a separate cache, plus `variables`."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HARDPOINT_")}
     return {**inherited, "HARDPOINT_CACHE": str(cache), **variables}
 
 
 def ask_python(code: str, cache: Path, *, timeout: float = 120, **variables: str) -> Any:
-    """Run a program that leaves its findings in a variable `answer`, and return them."""
+    """Run a program and return its variable `answer`."""
     command = [sys.executable, "-c", f"{code}\nimport json\nprint('\\nanswer', json.dumps(answer))"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(cache, **variables), timeout=timeout)
     assert done.returncode == 0, f"the program ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
@@ -30,14 +30,14 @@ def ask_python(code: str, cache: Path, *, timeout: float = 120, **variables: str
 
 
 def include_flags() -> list[str]:
-    """For compiling a plug-in as its vendor would: against the installed headers."""
+    """Include flags for the installed headers, as a vendor would use."""
     from hardpoint._runtime import include_dir, tvm_ffi_library
 
     return [f"-I{include_dir()}", f"-I{Path(tvm_ffi_library()).parent.parent / 'include'}"]
 
 
 def compile_c(source: Path, output: Path, *flags: str) -> Path:
-    """Compile one C11 file, strictly."""
+    """Compile one C11 file with strict warnings."""
     strict = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]
     command = [CC, *strict, *flags, *include_flags(), "-o", str(output), str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -45,17 +45,17 @@ def compile_c(source: Path, output: Path, *flags: str) -> Path:
     return output
 
 
-#: Struct -> field -> offset and size in bytes; the field "" stands for the whole struct.
+#: Struct -> field -> offset and size in bytes. The field "" is the whole struct.
 Layout = dict[str, dict[str, tuple[int, int]]]
 
 
 def layout(header: Path, folder: Path) -> Layout:
-    """The layout of the structs that a C header defines, as the compiler sees it."""
+    """Layout of the structs in a C header, measured with the compiler."""
     text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
     lines = [f'#include "{header}"', "#include <stdio.h>", "int main(void) {"]
     for struct, body in re.findall(r"typedef struct (\w+) \{(.*?)\} \w+;", text, flags=re.DOTALL):
         lines.append(f'  printf("{struct}. 0 %zu\\n", sizeof({struct}));')
-        # A declaration's name: in a function pointer (*name)(...), else the last word before any [size].
+        # A declaration's name: in a function pointer (*name)(...), else the last identifier before any [size].
         for field in re.findall(r"\(\*(\w+)\)[^;]*;|(\w+)(?:\[\w+\])?;", body):
             name = "".join(field)
             size = f"sizeof((({struct}*)0)->{name})"

@@ -1,4 +1,4 @@
-"""The promise of the ABI: what was built with the header of 1.0 loads for ever."""
+"""ABI stability: a plug-in built with the 1.0 header still loads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plugin_tools import ROOT, ask_python, compile_c, layout
 
 from hardpoint._runtime import include_dir
 
-FROZEN = ROOT / "tests" / "data" / "plugin_1_0.h"
+FROZEN = ROOT / "tests" / "fixtures" / "plugin_1_0.h"
 
 
 def test_tables_only_grow_at_their_end(tmp_path: Path) -> None:
@@ -24,11 +24,11 @@ def test_tables_only_grow_at_their_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_plugin_built_with_the_header_of_1_0(tmp_path: Path) -> None:
+def test_plugin_built_with_the_1_0_header(tmp_path: Path) -> None:
     (tmp_path / "hardpoint").mkdir()
     shutil.copy(FROZEN, tmp_path / "hardpoint" / "plugin.h")
     flags = ("-Wno-unused", "-shared", "-fPIC", f"-I{tmp_path}")
-    path = compile_c(ROOT / "tests" / "data" / "plugin.c", tmp_path / "libtest.so", *flags)
+    path = compile_c(ROOT / "tests" / "fixtures" / "plugin.c", tmp_path / "libtest.so", *flags)
     code = """
 import torch, hardpoint
 a, b = torch.tensor([1.0, 2.0], device="test"), torch.tensor([10.0, 20.0], device="test")

@@ -1,4 +1,4 @@
-"""Plug-ins that are wrong: each is refused with one message that says what to do, and `import torch` goes on."""
+"""Invalid plug-ins: each is rejected with one actionable message, and `import torch` succeeds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from plugin_tools import ROOT, ask_python, compile_c
 
 from hardpoint._runtime import ABI
 
-# A process with its own torch for most of them: not part of the inner loop (make quick).
+# Most tests start a process that imports torch: too slow for make quick.
 pytestmark = pytest.mark.slow
 
-DATA = ROOT / "tests" / "data"
+DATA = ROOT / "tests" / "fixtures"
 #: Each case builds a file in a folder and returns the plug-in's path.
 Build = Callable[[Path], Path]
 
 
 def c(init: str = "", *flags: str) -> Build:
-    """tests/data/plugin.c, with a line of C that spoils it."""
+    """Compile tests/fixtures/plugin.c with a line of C that breaks it."""
 
     def build(folder: Path) -> Path:
         output = folder / "libtest.so"
@@ -31,7 +31,7 @@ def c(init: str = "", *flags: str) -> Build:
 
 
 def python(code: str) -> Build:
-    """A plug-in file in Python."""
+    """Write a Python plug-in file."""
 
     def build(folder: Path) -> Path:
         path = folder / "test.py"
@@ -47,13 +47,13 @@ def missing(folder: Path) -> Path:
 
 def text_file(folder: Path) -> Path:
     path = folder / "libtest.so"
-    path.write_text("this is no library\n")
+    path.write_text("this is no library\n" * 9)
     return path
 
 
 NEWER = "memset(&newer, 0xAB, sizeof newer); newer.known = plugin; newer.known.struct_size = sizeof newer;"
 SLOTS = ("device_count", "allocate", "free", "copy_to_device", "copy_to_host", "copy_on_device")
-#: Enough of a Python plug-in to stand on.
+#: A minimal Python plug-in.
 CLASS = """
 import ctypes
 from hardpoint.plugin import Plugin
@@ -74,16 +74,19 @@ ACCEPTED: dict[str, Build] = {
     "chatty": c('fprintf(stderr, "driver: warming up\\n"); printf("driver: ready\\n")'),
 }
 
-#: What is wrong -> how to build it, and what the message says besides the file's path.
+#: Defect -> how to build it, and what the message contains besides the file's path.
 REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
-    "wrong major": (c("plugin.abi_major = 2"), ("built for plug-in ABI 2.", "speaks ABI 1.x", "rebuild the plug-in")),
+    "wrong major": (
+        c("plugin.abi_major = 2"),
+        ("built for plug-in ABI 2.", "speaks ABI 1.x", "install a Hardpoint that speaks ABI 2.x"),
+    ),
     "struct too small": (
         c("plugin.struct_size = offsetof(HpPlugin, copy_on_device)"),
         ("struct_size of HpPlugin is 64, at least 72 is needed", "set it to sizeof(HpPlugin)"),
     ),
     "struct_size not set": (c("plugin.struct_size = 0"), ("struct_size of HpPlugin is 0", "sizeof(HpPlugin)")),
     **{
-        f"no {slot}": (c(f"plugin.{slot} = NULL"), (f"HpPlugin lacks the required function(s) {slot}:", "docs/abi.md"))
+        f"no {slot}": (c(f"plugin.{slot} = NULL"), (f"HpPlugin lacks the required function(s) {slot}:", "abi.md"))
         for slot in SLOTS
     },
     "two slots missing": (
@@ -98,9 +101,12 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
         c("plugin.peer = &short_peer"),
         ("HpPeer lacks the required function(s) copy:", "or leave the whole table out"),
     ),
-    "no entry": (c("", "-Dhp_plugin_init=another_name"), ("does not export hp_plugin_init", "HP_EXPORT")),
-    "not a library": (text_file, ("cannot be loaded as a plug-in",)),
-    "no file": (missing, ("there is no such file", "HARDPOINT_PLUGIN_PATH")),
+    "no entry": (
+        c("", "-Dhp_plugin_init=another_name"),
+        ("does not export hp_plugin_init", "source file", "HP_EXPORT"),
+    ),
+    "not a library": (text_file, ("cannot be loaded as a plug-in", "invalid ELF header", "rebuild or reinstall it")),
+    "no file": (missing, ("no such file", "HARDPOINT_PLUGIN_PATH")),
     "undefined symbol": (
         c("driver_function_that_nobody_defines()"),
         ("cannot be loaded as a plug-in", "undefined symbol: driver_function_that_nobody_defines"),
@@ -115,19 +121,19 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
     ),
     "init fails silently": (c("return HP_ERROR"), ("hp_plugin_init failed (error)",)),
     "no table": (c("*result = NULL"), ("hp_plugin_init returned HP_OK but set no plug-in table",)),
-    "init crashes": (c("raise(SIGSEGV)"), ("crashed with signal 11", "gdb --args", "probe=False")),
+    "init crashes": (c("raise(SIGSEGV)"), ("crashed with signal 11", "gdb --args", "trial=False")),
     "init aborts": (c("abort()"), ("crashed with signal 6", "gdb --args")),
     "init hangs": (c("pause()"), ("hp_plugin_init did not return within 2 s", "look for a wait")),
-    "init exits": (c("exit(0)"), ("ended the process with exit status 0", "hp_plugin_init must return")),
+    "init exits": (c("exit(0)"), ("ended the probe process with exit status 0", "hp_plugin_init must return")),
     "no devices": (c("devices = 0"), ("'test' found no device", "device_count gave 0", "check the driver")),
     "device_count fails": (
         c("plugin.device_count = failing_count"),
         ("device_count failed (error): driver 4.2 is too old",),
     ),
-    "capital letters": (c('plugin.name = "Test"'), ("device name 'Test' is not usable", "a-z, 0-9 and _")),
-    "long name": (c('plugin.name = "a_name_of_more_than_thirty_two_letters"'), ("is not usable: at most 32",)),
-    "empty name": (c('plugin.name = ""'), ("device name '' is not usable",)),
-    "no name": (c("plugin.name = NULL"), ("device name (NULL) is not usable", "starting with a letter")),
+    "capital letters": (c('plugin.name = "Test"'), ("device name 'Test' is invalid", "a-z, 0-9 and _")),
+    "long name": (c('plugin.name = "a_name_of_more_than_thirty_two_letters"'), ("is invalid: use at most 32",)),
+    "empty name": (c('plugin.name = ""'), ("device name '' is invalid",)),
+    "no name": (c("plugin.name = NULL"), ("device name (NULL) is invalid", "starting with a letter")),
     "Python: no class": (python("x = 1"), ("expected one class derived from hardpoint.plugin.Plugin, found 0 (none)",)),
     "Python: two classes": (
         python(CLASS + "class Other(Test): pass"),
@@ -135,7 +141,7 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
     ),
     "Python: no name": (python(CLASS + "    name = ''"), ("class Test has no name", 'set `name = "mychip"`')),
     "Python: syntax": (python("def"), ("SyntaxError: invalid syntax",)),
-    "Python: exits": (python("raise SystemExit('no licence')"), ("SystemExit: no licence",)),
+    "Python: exits": (python("raise SystemExit('no license')"), ("SystemExit: no license",)),
     "Python: constructor raises": (
         python(CLASS + "    def __init__(self): raise OSError('no driver')"),
         ("OSError: no driver",),
@@ -146,7 +152,7 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
     ),
     "Python: method missing": (
         python(CLASS + "    free = None"),
-        ("HpPlugin lacks the required function(s) free:", "docs/abi.md"),
+        ("HpPlugin lacks the required function(s) free:", "docs/reference/abi.md"),
     ),
     "Python: half an extension": (
         python(CLASS + "    def create_stream(self, device, priority): return 1"),
@@ -157,7 +163,7 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Name of a case -> its path and what came of loading it, all in one process."""
+    """Case -> its path and the result of loading it, all in one process."""
     root = tmp_path_factory.mktemp("plugins")
     paths = {}
     for number, (name, build) in enumerate({**ACCEPTED, **{n: b for n, (b, _) in REFUSED.items()}}.items()):
@@ -166,18 +172,18 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         paths[name] = str(build(folder))
     code = f"""
 import os
-import hardpoint.plugins
-hardpoint.plugins.PROBE_SECONDS = 2
+import hardpoint._discovery
+hardpoint._discovery.PROBE_SECONDS = 2
 answer = {{}}
 for name, path in {paths!r}.items():
     try:
-        plugin = hardpoint.plugins.load_path(path)
+        plugin = hardpoint._discovery.load_path(path)
         answer[name] = dict(path=path, name=plugin.name, minor=plugin.abi_minor, devices=plugin.device_count)
     except hardpoint.PluginError as error:
         answer[name] = dict(path=path, error=str(error))
 assert hardpoint.mounted() == []
 os.chdir(os.path.dirname(answer["right"]["path"]))
-answer["relative"] = hardpoint.plugins.load_path("libtest.so").origin
+answer["relative"] = hardpoint._discovery.load_path("libtest.so").origin
 """
     answer: dict[str, Any] = ask_python(code, root / "cache")
     return answer
@@ -191,7 +197,7 @@ def test_accepted(case: str, outcomes: dict[str, Any]) -> None:
     assert outcome["minor"] == (99 if "newer" in case else ABI[1])
 
 
-def test_a_bare_file_name_is_looked_up_here(outcomes: dict[str, Any]) -> None:
+def test_bare_file_name_is_relative_to_the_working_directory(outcomes: dict[str, Any]) -> None:
     assert outcomes["relative"] == outcomes["right"]["path"]
 
 
@@ -223,7 +229,7 @@ answer = dict(
 
 
 def refused_by_torch(cache: Path, **variables: str) -> str:
-    """Import torch in a process of its own, check that nothing was registered, and return the one message."""
+    """Import torch in a separate process, check that nothing was registered, and return the only warning."""
     answer = ask_python(IMPORT_TORCH, cache, **variables)
     assert answer["sum"] == [2, 2]
     assert answer["backend"] == "privateuseone"
@@ -233,6 +239,7 @@ def refused_by_torch(cache: Path, **variables: str) -> str:
     category, message = answer["warnings"][0]
     assert category == "RuntimeWarning"
     assert message.startswith("hardpoint: no device was mounted: ")
+    assert message.endswith("\n`hardpoint doctor` lists all problems")
     return str(message)
 
 
@@ -240,7 +247,7 @@ def refused_by_torch(cache: Path, **variables: str) -> str:
     "case",
     ["wrong major", "no free", "no file", "not a library", "init crashes", "no devices", "Python: method raises"],
 )
-def test_import_torch_goes_on(case: str, outcomes: dict[str, Any], tmp_path: Path) -> None:
+def test_import_torch_succeeds(case: str, outcomes: dict[str, Any], tmp_path: Path) -> None:
     path = outcomes[case]["path"]
     message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=path, HARDPOINT_DEVICE="test")
     assert outcomes[case]["error"] in message
@@ -249,34 +256,64 @@ def test_import_torch_goes_on(case: str, outcomes: dict[str, Any], tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("cuda", "is a device type of torch itself"),
+        ("cuda", "is a built-in device type of torch"),
         ("nn", "would hide torch.nn"),
         ("numpy", "would hide Tensor.numpy"),
     ],
 )
-def test_names_that_torch_has_taken(name: str, reason: str, tmp_path: Path) -> None:
+def test_names_reserved_by_torch(name: str, reason: str, tmp_path: Path) -> None:
     path = c(f'plugin.name = "{name}"')(tmp_path)
     message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=str(path), HARDPOINT_DEVICE=name)
     assert f"device name '{name}'" in message
     assert reason in message
 
 
-def test_two_plugins_and_no_choice(tmp_path: Path) -> None:
-    paths = []
-    for folder in (tmp_path / "first", tmp_path / "second"):
-        folder.mkdir()
-        paths.append(str(c()(folder)))
+def test_two_plugins_and_no_choice(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    """Usable plug-ins are listed with their devices' names, refused ones with their reasons."""
+    other = c('plugin.name = "chip"')(tmp_path)
+    paths = [outcomes["right"]["path"], outcomes["wrong major"]["path"], str(other)]
     message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=":".join(paths))
-    assert "more than one plug-in is installed" in message
-    assert f"test ({paths[0]}), test ({paths[1]})" in message
-    assert "set HARDPOINT_DEVICE" in message
+    assert f"more than one plug-in was found: test ({paths[0]}), chip ({other}); set HARDPOINT_DEVICE to one" in message
+    assert message.count("refused: ") == 1
+    assert f"\n  refused: {outcomes['wrong major']['error']}\n" in message
 
 
-def test_no_plugin_of_that_name(outcomes: dict[str, Any], tmp_path: Path) -> None:
+def test_only_refused_plugins(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    paths = [outcomes["no free"]["path"], outcomes["init crashes"]["path"], str(tmp_path / "empty")]
+    message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=":".join(paths))
+    assert "all 3 plug-ins were refused:" in message
+    for reason in (outcomes["no free"]["error"], outcomes["init crashes"]["error"], "the folder has no *.so or *.py"):
+        assert reason in message
+
+
+def test_folder_without_a_plugin(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=str(tmp_path / "empty"))
+    assert f"{tmp_path / 'empty'}: the folder has no *.so or *.py file; check HARDPOINT_PLUGIN_PATH" in message
+
+
+def test_only_usable_plugin_is_chosen(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    """Refused plug-ins are named in a warning. A crash stays in the probe process."""
+    bad = ("wrong major", "init crashes", "Python: method raises")
+    paths = [outcomes[case]["path"] for case in (*bad[:2], "right", bad[2])]
+    answer = ask_python(IMPORT_TORCH, tmp_path, HARDPOINT_PLUGIN_PATH=":".join(paths))
+    assert answer["backend"] == "test"
+    ((category, message),) = answer["warnings"]
+    assert category == "RuntimeWarning"
+    assert message.startswith("hardpoint: chose 'test', the only usable plug-in of 4:")
+    for case in bad:
+        assert f"\n  refused: {outcomes[case]['error']}" in message
+
+
+def test_no_plugin_with_that_name(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    """The message lists devices by name. Plug-ins of Hardpoint without their hardware are left out."""
     paths = [outcomes["right"]["path"], outcomes["wrong major"]["path"]]
-    message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=":".join(paths), HARDPOINT_DEVICE="other")
-    assert "no plug-in gives a device named 'other'; found: nv, ocl, sim, test" in message
-    assert f"refused: {outcomes['wrong major']['error']}" in message
+    variables = {"HARDPOINT_PLUGIN_PATH": ":".join(paths), "OCL_ICD_VENDORS": "/nowhere", "CUDA_VISIBLE_DEVICES": ""}
+    message = refused_by_torch(tmp_path, HARDPOINT_DEVICE="other", **variables)
+    assert f"no plug-in provides a device named 'other'; available: test ({paths[0]}), sim\n" in message
+    assert message.count("refused: ") == 1
+    assert f"\n  refused: {outcomes['wrong major']['error']}\n" in message
 
 
 @pytest.mark.parametrize(
@@ -297,11 +334,11 @@ def test_entry_points_of_a_package(body: str, reason: str, tmp_path: Path) -> No
     assert "chip" in message
 
 
-# ---- Plug-ins that fail while they are used
+# ---- Plug-ins that fail at run time
 
 
-def test_failures_at_run_time(outcomes: dict[str, Any], tmp_path: Path) -> None:
-    """One plug-in whose functions fail on demand; after each failure the program goes on."""
+def test_run_time_failures(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    """A plug-in whose functions fail on demand. The program continues after each failure."""
     path = outcomes["right"]["path"]
     code = f"""
 import ctypes, torch, hardpoint

@@ -1,4 +1,4 @@
-"""The benchmarks run, and their figures hang together; how fast things are is for a quiet machine to say."""
+"""The benchmarks run, and their numbers are consistent. Speed itself is not tested."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_kernels():
 def test_profile_of_a_model():
     rows = printed("models.py", "--only", "gpt", "--profile")["gpt"]
     operators = {row["operator"]: row for row in rows}
-    # Backward is seen too, which runs on a thread of its own.
+    # Includes backward, which runs on another thread.
     for name in ("aten.mm.default", "aten.native_layer_norm_backward.default"):
         row = operators[name]
         assert row["calls"] == row["native_calls"] > 0
@@ -51,8 +51,8 @@ def test_profile_of_a_model():
     assert losses == sorted(losses, reverse=True)
 
 
-def test_checks_of_a_gpu():
-    """The program that judges a GPU, on what there is here."""
+def test_gpu_checks():
+    """The GPU check program, run on sim and the CPU."""
     command = [
         sys.executable,
         str(ROOT / "benchmarks" / "h200_checks.py"),
@@ -67,7 +67,7 @@ def test_checks_of_a_gpu():
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout + done.stderr
     assert {line.split(":")[0] for line in lines} == {"losses", "memory", "exhaustion", "graph"}
-    assert all(line.endswith(": holds") for line in lines)
+    assert all(line.endswith(": passed") for line in lines)
 
 
 def test_graph():
@@ -86,7 +86,7 @@ def test_paddle():
     for case in cases.values():
         assert case["ratio"] == pytest.approx(case["device_us"] / case["other_us"])
     assert cases["add"]["cpu_operators"] == {}
-    # Which of the two fallbacks is which can be told on any machine.
+    # On any machine, Hardpoint's CPU tier is far faster than Paddle's own fallback.
     assert cases["fallback: maxout"]["cpu_operators"] == {"phi::maxout": 1}
     assert cases["fallback: maxout"]["ratio"] < 0.5
 

@@ -1,4 +1,4 @@
-"""A device with nothing but memory, copies and a compiler (tests/data/compiled.py) runs every operator all the same."""
+"""A device with only memory, copies and a compiler (tests/fixtures/compiled.py) runs every operator."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 from plugin_tools import CC, ROOT, ask_python, environment
 
-from hardpoint.plugins import _cache_dir
+from hardpoint._runtime import cache_dir
 
-FILE = ROOT / "tests" / "data" / "compiled.py"
+FILE = ROOT / "tests" / "fixtures" / "compiled.py"
 TINY = {"HARDPOINT_PLUGIN_PATH": str(FILE), "HARDPOINT_DEVICE": "tiny", "CC": CC}
 
-#: Hundreds of kernels are compiled the first time: they are kept where the user's are, under this plug-in's own name.
-KERNELS = _cache_dir()
+#: The user's cache, since hundreds of kernels are compiled on the first run. The fingerprint keeps them separate.
+KERNELS = cache_dir()
 
 pytestmark = pytest.mark.slow
 
 
-def test_it_is_small() -> None:
+def test_plugin_is_small_and_has_no_kernels() -> None:
     assert len(FILE.read_text().splitlines()) < 300
     assert "@kernel" not in FILE.read_text()
 
 
-def test_the_parts_of_the_table(tmp_path: Path) -> None:
+def test_compiler_and_fingerprint(tmp_path: Path) -> None:
     code = """
 import torch, hardpoint
 from hardpoint._runtime import core
@@ -36,7 +36,7 @@ answer = dict(compiler=core.compiler("tiny", 0), sum=(torch.ones(3, device="tiny
     answer = ask_python(code, tmp_path, **TINY)
     dialect, fingerprint, group_size = answer["compiler"]
     assert (dialect, group_size, answer["sum"]) == ("c", 1, [2, 2, 2])
-    # Binaries are kept under the fingerprint: no other plug-in's may be taken for this one's.
+    # The fingerprint keys the cache: kernels of other plug-ins must not match.
     assert [folder.name for folder in (tmp_path / "kernels").iterdir()] == [fingerprint]
     other = ask_python(
         "import torch, hardpoint\nfrom hardpoint._runtime import core\nanswer = core.compiler('sim', 0)",
@@ -47,7 +47,7 @@ answer = dict(compiler=core.compiler("tiny", 0), sum=(torch.ones(3, device="tiny
     assert other[1] != fingerprint
 
 
-def test_errors_of_the_compiler(tmp_path: Path) -> None:
+def test_compile_errors(tmp_path: Path) -> None:
     code = """
 import torch, hardpoint
 from hardpoint._runtime import core
@@ -91,7 +91,7 @@ def train(device, dropout, epochs):
     return losses
 
 answer = dict(tiny=train("tiny", 0, 2), cpu=train("cpu", 0, 2))
-# The masks of dropout are the device's own: there the losses are others.
+# Dropout masks depend on the device, so the losses differ.
 answer["dropout"] = train("tiny", 0.2, 2)
 answer["counters"] = hardpoint.counters()
 """
@@ -119,7 +119,7 @@ for (name, layout), source, target in itertools.product(LAYOUTS.items(), DTYPES,
     given, ours = layout(base), layout(base.to("tiny"))
     if not torch.equal(ours.to(target).cpu(), given.to(target)):
         wrong.append(["to", name, str(source), str(target)])
-    # What lies between the elements of a view stays as it is.
+    # Memory between the elements of a view must not change.
     there, here = (torch.ones(30, 40, dtype=target, device=device) for device in ("cpu", "tiny"))
     rows, columns = given.shape
     there[1 : 1 + rows, 1 : 1 + 2 * columns : 2].copy_(given)
@@ -133,7 +133,7 @@ answer = [wrong, hardpoint.counters()]
     assert list(counters["aten::copy_"]) == ["portable"]
 
 
-#: Entries of PyTorch's database, by family.
+#: OpInfo entries by family.
 FAMILIES = {
     "pointwise": "add mul div.floor_rounding exp sigmoid pow where clamp remainder logical_and lerp atan2",
     "activations": "nn.functional.gelu nn.functional.leaky_relu nn.functional.softplus",
@@ -160,11 +160,11 @@ CONVOLUTIONS = ["nn.functional.conv1d", "nn.functional.conv2d", "nn.functional.c
     ("entries", "dtypes"),
     [
         pytest.param(ENTRIES, "float32,int64", id="families"),
-        # Convolutions of whole numbers are left to the CPU, on every device.
+        # Integer convolutions run on the CPU on every device.
         pytest.param(CONVOLUTIONS, "float32", id="convolutions"),
     ],
 )
-def test_check_finds_it_strict(entries: list[str], dtypes: str, tmp_path: Path) -> None:
+def test_check_verdicts_are_strict(entries: list[str], dtypes: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     pattern = f"^({'|'.join(map(re.escape, entries))})$"
     options = ["--ops", pattern, "--dtypes", dtypes, "--samples", "2", "--json", str(report), "--strict"]
@@ -172,7 +172,7 @@ def test_check_finds_it_strict(entries: list[str], dtypes: str, tmp_path: Path) 
     done = subprocess.run(command, capture_output=True, text=True, env=environment(KERNELS, **TINY), timeout=1100)
     assert report.exists(), done.stdout + done.stderr
     results = json.loads(report.read_text())["results"]
-    assert set(entries) <= {r["entry"] for r in results}  # variants of an entry come with it
+    assert set(entries) <= {r["entry"] for r in results}  # includes variants of an entry
     verdicts = {r["entry"]: (r["verdict"], r["failure"]) for r in results if r["entry"] in entries}
     assert {entry: found for entry, found in verdicts.items() if found[0] != "strict"} == {}
     assert done.returncode == 0

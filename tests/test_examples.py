@@ -1,4 +1,4 @@
-"""The two hello plug-ins, built and used as their READMEs say."""
+"""The two hello plug-ins, built and used as in their READMEs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pathlib import Path
 import pytest
 from plugin_tools import ROOT, ask_python
 
-# A process with its own torch for most of them: not part of the inner loop (make quick).
+# Most tests start a process that imports torch: too slow for make quick.
 pytestmark = pytest.mark.slow
 
 EXAMPLES = ROOT / "examples"
 
 
-#: A docstring counts as a comment.
+#: Docstrings count as comments.
 COMMENT = {".c": r"/\*.*?\*/|//[^\n]*", ".py": r'""".*?"""|^\s*#[^\n]*'}
 
 
 def code_lines(path: Path) -> int:
-    """Lines that are neither blank nor comment."""
+    """Lines that are neither blank nor comments."""
     code = re.sub(COMMENT[path.suffix], "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
     return sum(1 for line in code.splitlines() if line.strip())
 
 
 @pytest.fixture(scope="module", params=["c", "python"])
 def hello(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment in which `hello` is mounted."""
+    """Environment that mounts `hello`."""
     if request.param == "python":
         path = EXAMPLES / "hello_python" / "hello.py"
     else:
@@ -74,7 +74,7 @@ answer = dict(same=same, ones=pairs[0][1].tolist(), inplace=x.tolist(), out=out.
     assert answer["calls"]["aten::add.out"] == {"vendor": 1}
 
 
-def test_what_the_kernel_does_not_take_runs_on_the_cpu(hello: dict[str, str], tmp_path: Path) -> None:
+def test_declined_calls_run_on_the_cpu(hello: dict[str, str], tmp_path: Path) -> None:
     code = """
 import torch, hardpoint
 a = torch.arange(4)
@@ -96,7 +96,7 @@ answer = dict(results=results, calls=hardpoint.counters()["aten::add.Tensor"])
     assert answer["calls"] == {"cpu": 4}
 
 
-def test_a_training_step_gives_the_numbers_of_the_cpu(hello: dict[str, str], tmp_path: Path) -> None:
+def test_training_step_matches_the_cpu(hello: dict[str, str], tmp_path: Path) -> None:
     code = """
 import torch, hardpoint
 def train(device):

@@ -1,20 +1,20 @@
-"""What goes wrong on the device is told with the operator's name, and the program can go on."""
+"""Device failures are reported with the operator's name, and the program can continue."""
 
 from __future__ import annotations
 
 import pytest
 
-# A process with its own torch for most of them: not part of the inner loop (make quick).
+# Most tests start a process that imports torch: too slow for make quick.
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import torch
 import hardpoint
-import hardpoint.sim
+import hardpoint.devices.sim
 
 BIG = 1 << 20
 
-# An operator that only the CPU tier can serve, today and later.
+# An operator that only has a CPU kernel.
 torch.library.define("failures::total", "(Tensor x) -> Tensor")
 torch.library.impl("failures::total", "CPU", lambda x: x.sum())
 total = torch.ops.failures.total
@@ -51,26 +51,26 @@ for size in (4, BIG):
     for operator, call in CALLS.items():
         x = torch.ones(size, device="sim")
         torch.sim.synchronize()
-        with hardpoint.sim.fault("kernel"):
+        with hardpoint.devices.sim.fault("kernel"):
             kept = call(x)
             text = message(torch.sim.synchronize)
         assert operator in text, text
         assert "injected kernel failure" in text, text
         assert "sim:0" in text, text
-        torch.sim.synchronize()  # told once
+        torch.sim.synchronize()  # reported only once
         assert (torch.ones(3, device="sim") + 1).tolist() == [2, 2, 2]
 """,
     )
 
 
-def test_failure_surfaces_where_the_program_waits(run_python):
+def test_failure_is_raised_at_synchronization(run_python):
     check(
         run_python,
         """
 x = torch.ones(BIG, device="sim")
 for wait in (lambda y: y.cpu(), lambda y: y[0].item(), lambda y: torch.accelerator.synchronize(), lambda y: y.tolist(),
              lambda y: torch.sim.current_stream().synchronize(), lambda y: total(y)):
-    with hardpoint.sim.fault("kernel:operator=aten::add"):
+    with hardpoint.devices.sim.fault("kernel:operator=aten::add"):
         y = x + 1
         text = message(lambda: wait(y))
     assert "aten::add.Tensor" in text, text
@@ -84,7 +84,7 @@ def test_failure_of_one_operator_among_many(run_python):
         run_python,
         """
 x = torch.ones(BIG, device="sim")
-with hardpoint.sim.fault("kernel:after=3:operator=aten::mul"):
+with hardpoint.devices.sim.fault("kernel:after=3:operator=aten::mul"):
     for _ in range(5):
         x = x * 2
         y = x + 1
@@ -95,12 +95,12 @@ assert "aten::add" not in text.split(" failed")[0].rsplit("operator", 1)[-1], te
     )
 
 
-def test_failure_on_a_stream_and_device_of_its_own(run_python):
+def test_failure_on_another_stream_and_device(run_python):
     check(
         run_python,
         """
 stream = torch.sim.Stream(1)
-with torch.sim.stream(stream), hardpoint.sim.fault("kernel"):
+with torch.sim.stream(stream), hardpoint.devices.sim.fault("kernel"):
     x = torch.empty(BIG, device="sim:1").fill_(2)
 torch.sim.synchronize(0)
 text = message(stream.synchronize)
@@ -126,7 +126,7 @@ CALLS = {
 }
 for name, call in CALLS.items():
     torch.sim.synchronize()
-    with hardpoint.sim.fault("copy"):
+    with hardpoint.devices.sim.fault("copy"):
         text = message(call)
     assert "injected copy failure" in text, (name, text)
     torch.sim.synchronize(0)
@@ -141,7 +141,7 @@ def test_copy_failure_in_the_cpu_tier_names_the_operator(run_python):
         run_python,
         """
 x = torch.full((4,), 0.5, device="sim")
-with hardpoint.sim.fault("copy:operator=failures::total"):
+with hardpoint.devices.sim.fault("copy:operator=failures::total"):
     text = message(lambda: total(x))
 assert "failures::total" in text, text
 assert total(x).item() == 2
@@ -149,11 +149,11 @@ assert total(x).item() == 2
     )
 
 
-def test_allocation_is_tried_again(run_python):
+def test_allocation_is_retried(run_python):
     check(
         run_python,
         """
-with hardpoint.sim.fault("allocate:count=1"):
+with hardpoint.devices.sim.fault("allocate:count=1"):
     x = torch.ones(BIG, device="sim")
 assert x.sum().item() == BIG
 assert torch.sim.memory_stats()["num_alloc_retries"] == 1
@@ -166,7 +166,7 @@ def test_allocation_failure_is_raised(run_python):
     check(
         run_python,
         """
-with hardpoint.sim.fault("allocate:count=0"):
+with hardpoint.devices.sim.fault("allocate:count=0"):
     try:
         torch.ones(BIG, device="sim")
     except torch.OutOfMemoryError as error:
@@ -194,7 +194,7 @@ assert torch.sim.memory_stats()["num_ooms"] == 1
     ],
 )
 def test_hang_is_reported_with_the_operator(run_python, wait):
-    """And what was queued behind it does no harm when the hang ends after all."""
+    """Work queued behind the hang does no harm when the hang ends."""
     check(
         run_python,
         f"""
@@ -205,7 +205,7 @@ assert hardpoint.timeout() == 0.4
 for size in (4, BIG):
     x = torch.ones(size, device="sim")
     torch.sim.synchronize()
-    hardpoint.sim.set_fault("hang:operator=aten::add")
+    hardpoint.devices.sim.set_fault("hang:operator=aten::add")
     y = x + 1
     event = torch.sim.current_stream().record_event()
     start = time.monotonic()
@@ -214,8 +214,8 @@ for size in (4, BIG):
     assert "aten::add.Tensor" in text, text
     assert "timeout" in text.lower() or "hang" in text.lower() or "running for" in text, text
     gc.collect()
-    filling = [torch.zeros(size) for _ in range(4)]  # takes the host memory that the failed call gave up
-    hardpoint.sim.set_fault("")  # the hang ends
+    filling = [torch.zeros(size) for _ in range(4)]  # reuses the host memory of the failed call
+    hardpoint.devices.sim.set_fault("")  # the hang ends
     torch.sim.synchronize()
     assert all(t.eq(0).all() for t in filling)
     assert (x + 1)[0].item() == 2
@@ -249,7 +249,7 @@ def test_wrong_fault_specification(run_python):
         """
 for wrong in ("nonsense", "copy:after=x", "copy:after=0", "copy:color=red", "kernel,", "copy:count=-1"):
     try:
-        hardpoint.sim.set_fault(wrong)
+        hardpoint.devices.sim.set_fault(wrong)
     except ValueError as error:
         assert repr(wrong) in str(error)
     else:
@@ -284,7 +284,7 @@ def test_failure_inside_backward(run_python):
         """
 x = torch.ones(BIG, device="sim", requires_grad=True)
 y = (x * x).sum()
-with hardpoint.sim.fault("kernel:operator=aten::mul"):
+with hardpoint.devices.sim.fault("kernel:operator=aten::mul"):
     text = message(lambda: (y.backward(), torch.sim.synchronize()))
 assert "aten::mul" in text, text
 """,
@@ -302,7 +302,7 @@ before = torch.sim.memory_allocated()
 for kind in ("kernel", "copy", "allocate:count=2"):
     for call in (lambda: x + x, lambda: total(x), lambda: x.cpu(), lambda: x.to("sim:1")):
         torch.sim.empty_cache()
-        with hardpoint.sim.fault(kind):
+        with hardpoint.devices.sim.fault(kind):
             try:
                 call()
                 torch.sim.synchronize(0)
@@ -320,8 +320,8 @@ assert x.sum().item() == BIG / 2
 def test_program_ends_while_the_device_hangs(run_python):
     run_python(
         """
-        import torch, hardpoint, hardpoint.sim
-        hardpoint.sim.set_fault("hang")
+        import torch, hardpoint, hardpoint.devices.sim
+        hardpoint.devices.sim.set_fault("hang")
         x = torch.ones(1 << 20, device="sim") + 1
         """,
         timeout=30,

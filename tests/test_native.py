@@ -1,4 +1,4 @@
-"""Builds and runs the C++ tests of the core and of sim under the sanitizers."""
+"""Builds the C++ tests of the core and of sim with sanitizers, and runs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-#: The build folders stay, so that a second run compiles nothing.
+#: Persistent build folders, so that a second run compiles nothing.
 BUILD = ROOT / "build" / "native"
 SANITIZERS = ("address", "thread")
 PROGRAMS = sorted(path.stem for path in (Path(__file__).parent / "native").glob("test_*.cpp"))
@@ -29,7 +29,7 @@ def built(request: pytest.FixtureRequest) -> tuple[str, Path]:
     configure = [
         *(_tool("cmake"), "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}"),
         *("-DHARDPOINT_STRICT=ON", "-DHARDPOINT_NATIVE_TESTS=ON", f"-DPython_EXECUTABLE={sys.executable}"),
-        # With assertions, and half the time to compile.
+        # Debug enables assertions; -O1 halves the compile time.
         *("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1"),
         f"-DHARDPOINT_SANITIZE={request.param}",
     ]
@@ -47,7 +47,7 @@ def test_native(built: tuple[str, Path], program: str) -> None:
     environment = {
         **os.environ,
         "HP_SIM_LIBRARY": str(folder / "plugins" / "sim" / "libhardpoint_sim.so"),
-        # Otherwise every process sleeps for a second when it ends.
+        # TSan's default is to sleep for a second at exit.
         "TSAN_OPTIONS": "atexit_sleep_ms=0",
     }
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A Paddle plug-in's library as a PyTorch device; none of this needs Paddle."""
+"""A Paddle plug-in's library as a PyTorch device, without Paddle."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from plugin_tools import ROOT, ask_python, compile_c, environment
 
-# A process with its own torch for most of them: not part of the inner loop (make quick).
+# Most tests start a process that imports torch: too slow for make quick.
 pytestmark = pytest.mark.slow
 
-SOURCE = ROOT / "tests" / "data" / "paddle_plugin.cpp"
+SOURCE = ROOT / "tests" / "fixtures" / "paddle_plugin.cpp"
 CXX = os.environ.get("CXX") or shutil.which("c++") or "g++"
 
 
 def build(folder: Path, init: str = "", *flags: str) -> Path:
-    """tests/data/paddle_plugin.cpp, with a line that spoils it."""
+    """Compile tests/fixtures/paddle_plugin.cpp with a line that breaks it."""
     folder.mkdir(exist_ok=True)
     output = folder / "libpaddle_test.so"
     strict = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-shared", "-fPIC", "-pthread"]
@@ -41,7 +41,7 @@ def ask(code: str, path: Path, cache: Path, **variables: str) -> Any:
     return ask_python(code, cache, HARDPOINT_PADDLE_PLUGIN=str(path), **variables)
 
 
-# ---- A plug-in that is right
+# ---- A valid plug-in
 
 USE = """
 import sys, warnings
@@ -66,7 +66,7 @@ def train(device):
     return losses, [p.detach().cpu() for p in model.parameters()]
 
 def streams():
-    # Copies only: without an order between the streams, and without waits, the strict plug-in gives old bytes.
+    # Copies only: a missing synchronization would return stale bytes.
     first, second = module.Stream(), module.Stream()
     data = torch.randint(0, 256, (1 << 16,), dtype=torch.uint8)
     there = torch.empty(1 << 16, dtype=torch.uint8, device=name)
@@ -105,7 +105,7 @@ answer = dict(
     memory=list(module.mem_get_info()),
     pinned=torch.ones(10).pin_memory().is_pinned(),
     paddle="paddle" in sys.modules,
-    extensions=hardpoint.plugins.choose().extensions,
+    extensions=hardpoint._discovery.choose().extensions,
     calls=hardpoint.counters()["aten::add.Tensor"],
 )
 """
@@ -125,7 +125,7 @@ def check_use(answer: dict[str, Any]) -> None:
     assert set(answer["calls"]) == {"cpu"}
 
 
-def test_trains_and_keeps_its_order(plugin: Path, tmp_path: Path) -> None:
+def test_training_streams_and_memory(plugin: Path, tmp_path: Path) -> None:
     answer = ask(USE, plugin, tmp_path)
     check_use(answer)
     assert answer["name"] == "test_cpu"
@@ -158,20 +158,20 @@ ASYNCHRONOUS = ("async_memory_copy_h2d", "async_memory_copy_d2h", "async_memory_
     ],
     ids=["no streams", "plain copies", "no waits", "no copies on the device", "no figures"],
 )
-def test_what_is_optional_may_be_absent(init: str, extensions: list[str], tmp_path: Path) -> None:
+def test_optional_callbacks_may_be_absent(init: str, extensions: list[str], tmp_path: Path) -> None:
     answer = ask(USE, build(tmp_path / "plugin", init), tmp_path)
     check_use(answer)
     assert answer["extensions"] == extensions
 
 
 @pytest.mark.parametrize(("table", "params"), [(1128, 96), (1032, 96), (976, 96), (920, 96), (912, 88)])
-def test_tables_of_paddle_2_6_to_3_3(table: int, params: int, tmp_path: Path) -> None:
+def test_table_sizes_of_paddle_2_6_to_3_3(table: int, params: int, tmp_path: Path) -> None:
     path = build(tmp_path / "plugin", "", f"-DINTERFACE_SIZE={table}", f"-DPARAMS_SIZE={params}")
-    code = "import hardpoint.plugins\nplugin = hardpoint.plugins.choose()\nanswer = [plugin.name, plugin.device_count]"
+    code = "from hardpoint._discovery import choose\nplugin = choose()\nanswer = [plugin.name, plugin.device_count]"
     assert ask(code, path, tmp_path) == ["test_cpu", 2]
 
 
-def test_chosen_by_the_same_rule_as_others(plugin: Path, tmp_path: Path) -> None:
+def test_device_selection(plugin: Path, tmp_path: Path) -> None:
     code = "import torch\nanswer = torch._C._get_privateuse1_backend_name()"
     assert ask(code, plugin, tmp_path) == "test_cpu"
     assert ask(code, plugin, tmp_path, HARDPOINT_DEVICE="test_cpu") == "test_cpu"
@@ -180,7 +180,7 @@ def test_chosen_by_the_same_rule_as_others(plugin: Path, tmp_path: Path) -> None
     assert ask_python(code, tmp_path, HARDPOINT_PADDLE_PLUGIN="") == "privateuseone"
 
 
-def test_failures_while_it_is_used(tmp_path: Path) -> None:
+def test_run_time_failures(tmp_path: Path) -> None:
     code = """
 import torch
 def message(action):
@@ -203,13 +203,13 @@ answer = [
     path = build(tmp_path / "plugin", failing)
     full, overflow, failed, threw, shape = ask(code, path, tmp_path)
     assert full[0] == overflow[0] == "OutOfMemoryError"
-    assert "its callback device_memory_allocate gave no" in full[1]
-    assert f"{path}: its callback memory_copy_h2d returned C_INTERNAL_ERROR" in failed[1]
+    assert "callback device_memory_allocate could not allocate" in full[1]
+    assert f"{path}: callback memory_copy_h2d returned C_INTERNAL_ERROR" in failed[1]
     assert f"{path}: memory_copy_d2d threw: link 3 is down" in threw[1]
     assert shape == [2]
 
 
-# ---- Plug-ins that are refused
+# ---- Rejected plug-ins
 
 IMPORT_TORCH = """
 import warnings
@@ -225,7 +225,7 @@ answer = dict(
 
 
 def refused(path: Path, cache: Path, **variables: str) -> str:
-    """Import torch in a process of its own, check that nothing was registered, and return the one message."""
+    """Import torch in a separate process, check that nothing was registered, and return the only warning."""
     answer = ask(IMPORT_TORCH, path, cache, **variables)
     assert answer["sum"] == [2, 2]
     assert answer["backend"] == "privateuseone"
@@ -233,7 +233,7 @@ def refused(path: Path, cache: Path, **variables: str) -> str:
     start = "hardpoint: no device was mounted: "
     assert answer["warnings"][0].startswith(start)
     message: str = answer["warnings"][0][len(start) :]
-    return message
+    return message.removesuffix("\n`hardpoint doctor` lists all problems")
 
 
 def text_file(folder: Path) -> Path:
@@ -245,7 +245,7 @@ def text_file(folder: Path) -> Path:
 
 def own_contract(folder: Path) -> Path:
     folder.mkdir()
-    source = ROOT / "tests" / "data" / "plugin.c"
+    source = ROOT / "tests" / "fixtures" / "plugin.c"
     return compile_c(source, folder / "own.so", "-Wno-unused", "-shared", "-fPIC", "-DINIT=")
 
 
@@ -253,45 +253,45 @@ def spoiled(init: str, *flags: str) -> Callable[[Path], Path]:
     return lambda folder: build(folder, init, *flags)
 
 
-#: What is wrong -> how to build it, and what the message says besides the file's path.
+#: Defect -> how to build it, and what the message contains besides the file's path.
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "not a library": (text_file, "cannot be loaded: "),
-    "no file": (lambda folder: folder / "missing.so", "there is no such file; HARDPOINT_PADDLE_PLUGIN names"),
-    "Hardpoint's own": (own_contract, "a plug-in of Hardpoint's own contract goes into HARDPOINT_PLUGIN_PATH"),
+    "no file": (lambda folder: folder / "missing.so", "no such file; HARDPOINT_PADDLE_PLUGIN must be"),
+    "Hardpoint's own": (own_contract, "put a Hardpoint plug-in into HARDPOINT_PLUGIN_PATH instead"),
     "another entry": (
         spoiled("", "-DInitPlugin=another_name"),
-        "does not export InitPlugin, so it is no Paddle plug-in",
+        "does not export InitPlugin, so it is not a Paddle plug-in",
     ),
     "unknown size": (
         spoiled("", "-DINTERFACE_SIZE=5000"),
-        "InitPlugin took none of the tables of Paddle 2.6 to 3.3 (1128, 1032, 976, 920 and 912 bytes)",
+        "InitPlugin accepted none of the tables of Paddle 2.6 to 3.3 (1128, 1032, 976, 920 and 912 bytes)",
     ),
     "a required callback": (
         spoiled(without("set_device", "memory_copy_d2h")),
         "Paddle plug-in 'Test-CPU' lacks the required callback(s) set_device, memory_copy_d2h",
     ),
-    "no driver": (spoiled("table->initialize = broken_driver"), "its callback initialize failed"),
+    "no driver": (spoiled("table->initialize = broken_driver"), "callback initialize failed"),
     "no devices": (spoiled("table->get_device_count = no_devices"), "plug-in 'test_cpu' found no device"),
-    "crashes": (spoiled("raise(SIGSEGV)"), "crashed with signal 11 while it was loaded in a process of its own"),
+    "crashes": (spoiled("raise(SIGSEGV)"), "crashed with signal 11 in the probe process"),
     "throws": (spoiled('throw std::runtime_error("no firmware")'), "no firmware"),
-    "exits": (spoiled("std::exit(3)"), "ended the process with exit status 3"),
+    "exits": (spoiled("std::exit(3)"), "ended the probe process with exit status 3"),
     "undefined symbol": (spoiled("nobody_defines_this()"), "undefined symbol: nobody_defines_this"),
 }
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Name of a case -> its path and the message of its refusal, all in one process."""
+    """Case -> its path and error message, all in one process."""
     root = tmp_path_factory.mktemp("refused")
     paths = {name: str(make(root / str(i))) for i, (name, (make, _)) in enumerate(REFUSED.items())}
     code = f"""
 import os
-import hardpoint.plugins
+import hardpoint._discovery
 answer = {{}}
 for name, path in {paths!r}.items():
     os.environ["HARDPOINT_PADDLE_PLUGIN"] = path
     try:
-        answer[name] = [path, "accepted: " + hardpoint.plugins.choose().name]
+        answer[name] = [path, "accepted: " + hardpoint._discovery.choose().name]
     except hardpoint.PluginError as error:
         answer[name] = [path, str(error)]
 """
@@ -300,7 +300,7 @@ for name, path in {paths!r}.items():
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused_with_one_message(case: str, outcomes: dict[str, Any]) -> None:
+def test_rejected_with_one_message(case: str, outcomes: dict[str, Any]) -> None:
     path, message = outcomes[case]
     assert message.startswith(f"{path}: ")
     assert REFUSED[case][1] in message
@@ -312,24 +312,25 @@ def test_refused_with_one_message(case: str, outcomes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", ["not a library", "a required callback", "crashes"])
-def test_import_torch_goes_on(case: str, outcomes: dict[str, Any], tmp_path: Path) -> None:
+def test_import_torch_succeeds(case: str, outcomes: dict[str, Any], tmp_path: Path) -> None:
     path, message = outcomes[case]
     assert refused(Path(path), tmp_path) == message
 
 
-def test_kernels_without_paddle_are_told_of(outcomes: dict[str, Any], tmp_path: Path) -> None:
+def test_missing_paddle_libraries_are_reported(outcomes: dict[str, Any], tmp_path: Path) -> None:
     path = Path(outcomes["undefined symbol"][0])
-    assert "install the Paddle that it was built for" in refused(path, tmp_path, HARDPOINT_PADDLE_LIBS="")
-    assert "taken from /nowhere: is it the Paddle that" in refused(path, tmp_path, HARDPOINT_PADDLE_LIBS="/nowhere")
+    assert "install the Paddle it was built for" in refused(path, tmp_path, HARDPOINT_PADDLE_LIBS="")
+    message = refused(path, tmp_path, HARDPOINT_PADDLE_LIBS="/nowhere")
+    assert "loaded from /nowhere: check that this is the Paddle" in message
 
 
-def test_the_other_variable_is_told(plugin: Path, tmp_path: Path) -> None:
+def test_wrong_variable_is_reported(plugin: Path, tmp_path: Path) -> None:
     answer = ask_python(IMPORT_TORCH, tmp_path, HARDPOINT_PLUGIN_PATH=str(plugin))
     assert answer["backend"] == "privateuseone"
     assert f"it is a Paddle plug-in: hardpoint mount-paddle-plugin {plugin}" in answer["warnings"][0]
 
 
-def test_a_name_that_torch_has_taken(plugin: Path, tmp_path: Path) -> None:
+def test_name_reserved_by_torch(plugin: Path, tmp_path: Path) -> None:
     answer = ask(IMPORT_TORCH, plugin, tmp_path, HARDPOINT_PADDLE_NAME="cuda")
     assert answer["backend"] == "privateuseone"
     assert "device name 'cuda' cannot be used with torch" in answer["warnings"][0]
@@ -344,7 +345,7 @@ def mount(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=200)
 
 
-def test_command_verifies_and_says_what_to_set(plugin: Path, tmp_path: Path) -> None:
+def test_command_verifies_and_prints_the_variables(plugin: Path, tmp_path: Path) -> None:
     done = mount(tmp_path, str(plugin))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mounted test_cpu: 2 devices, streams, events, info, pinned, peer" in done.stdout
@@ -361,8 +362,8 @@ def test_command_runs_a_script(plugin: Path, tmp_path: Path) -> None:
     assert done.returncode == 7
 
 
-def test_command_refuses(tmp_path: Path) -> None:
+def test_command_reports_a_missing_file(tmp_path: Path) -> None:
     done = mount(tmp_path, str(tmp_path / "missing.so"))
     assert done.returncode == 1
     assert "refused" in done.stdout
-    assert "there is no such file" in done.stdout
+    assert "no such file" in done.stdout

@@ -1,4 +1,4 @@
-"""Plug-ins written in Python: the table they become, how exceptions travel, and what torch makes of them."""
+"""Plug-ins written in Python: their C table, error propagation, and use through torch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 from plugin_tools import ROOT, Layout, ask_python, layout
 
+from hardpoint._plugin_tables import (
+    EXTENSION_TABLES,
+    EXTENSIONS,
+    REQUIRED,
+    Host,
+    LaunchArgStruct,
+    PluginTable,
+    PropertiesStruct,
+)
 from hardpoint._runtime import include_dir
 from hardpoint.plugin import (
-    _EXTENSION_TABLES,
-    _EXTENSIONS,
-    _REQUIRED,
     GROUP_ID_BYTES,
     DeviceError,
     Element,
@@ -22,13 +28,9 @@ from hardpoint.plugin import (
     Plugin,
     Reduction,
     Status,
-    _Host,
-    _LaunchArg,
-    _PluginTable,
-    _Properties,
 )
 
-TARDY = {"HARDPOINT_PLUGIN_PATH": str(ROOT / "tests" / "data" / "tardy.py"), "HARDPOINT_DEVICE": "tardy"}
+DEFERRED = {"HARDPOINT_PLUGIN_PATH": str(ROOT / "tests" / "fixtures" / "deferred.py"), "HARDPOINT_DEVICE": "deferred"}
 
 # ---- The table
 
@@ -38,30 +40,31 @@ def header(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     return layout(include_dir() / "hardpoint" / "plugin.h", tmp_path_factory.mktemp("layout"))
 
 
-def places(table: Any) -> dict[str, tuple[int, int]]:
+def offsets(table: Any) -> dict[str, tuple[int, int]]:
     return {name: (getattr(table, name).offset, getattr(table, name).size) for name, *_ in table._fields_}
 
 
 @pytest.mark.parametrize(
-    ("struct", "table"), [("HpPlugin", _PluginTable), ("HpProperties", _Properties), ("HpLaunchArg", _LaunchArg)]
+    ("struct", "table"),
+    [("HpPlugin", PluginTable), ("HpProperties", PropertiesStruct), ("HpLaunchArg", LaunchArgStruct)],
 )
 def test_layout(struct: str, table: Any, header: Layout) -> None:
-    assert {"": (0, ctypes.sizeof(table)), **places(table)} == header[struct]
+    assert {"": (0, ctypes.sizeof(table)), **offsets(table)} == header[struct]
 
 
-def test_layout_of_the_host_begins_alike(header: Layout) -> None:
-    assert places(_Host).items() <= header["HpHost"].items()
+def test_host_layout_is_a_prefix(header: Layout) -> None:
+    assert offsets(Host).items() <= header["HpHost"].items()
 
 
-@pytest.mark.parametrize("extension", _EXTENSION_TABLES)
+@pytest.mark.parametrize("extension", EXTENSION_TABLES)
 def test_layout_of_extensions(extension: str, header: Layout) -> None:
-    table = _EXTENSION_TABLES[extension]
+    table = EXTENSION_TABLES[extension]
     (_, size), *fields = header[f"Hp{extension.capitalize()}"].values()
     assert ctypes.sizeof(table) == size
-    assert list(places(table).values()) == fields
+    assert list(offsets(table).values()) == fields
     names = [name for name in header[f"Hp{extension.capitalize()}"] if name]
-    # A method is named after its slot, and after what it is about where the slot's name does not say it.
-    assert all(own.startswith(slot) for own, slot in zip(places(table), names, strict=True))
+    # A method is named after its slot, with a suffix where the slot's name alone is ambiguous.
+    assert all(own.startswith(slot) for own, slot in zip(offsets(table), names, strict=True))
 
 
 def test_status_codes() -> None:
@@ -81,7 +84,7 @@ def test_elements_and_reductions() -> None:
 # ---- Exceptions and results
 
 
-class Odd(Plugin):
+class ReturningPlugin(Plugin):
     name = "odd"
 
     def __init__(self, outcome: Any) -> None:
@@ -98,21 +101,21 @@ class Odd(Plugin):
         self.freed = (device, address)
 
 
-def filled(outcome: Any) -> tuple[Any, list[str], Odd]:
-    """The C table of a plug-in, the messages that it leaves, and the plug-in."""
+def filled_table(outcome: Any) -> tuple[Any, list[str], ReturningPlugin]:
+    """The C table of a plug-in, the messages it reports, and the plug-in."""
     messages: list[str] = []
 
     def fail(status: int, pattern: bytes, message: bytes) -> int:
         messages.append(message.decode())
         return status
 
-    host = _Host(fail=dict(_Host._fields_)["fail"](fail))
-    plugin = Odd(outcome)
+    host = Host(fail=dict(Host._fields_)["fail"](fail))
+    plugin = ReturningPlugin(outcome)
     return plugin._fill(host), messages, plugin
 
 
-class Talker(Plugin):
-    """Remembers its calls."""
+class CommunicatingPlugin(Plugin):
+    """Records its calls."""
 
     name = "talker"
 
@@ -141,13 +144,13 @@ class Talker(Plugin):
 
 
 def collectives_of(plugin: Plugin) -> Any:
-    host = _Host(fail=dict(_Host._fields_)["fail"](lambda status, *_: status))
+    host = Host(fail=dict(Host._fields_)["fail"](lambda status, *_: status))
     address = plugin._fill(host).collectives
-    return address and _EXTENSION_TABLES["collectives"].from_address(address)
+    return address and EXTENSION_TABLES["collectives"].from_address(address)
 
 
 def test_collectives() -> None:
-    plugin = Talker()
+    plugin = CommunicatingPlugin()
     table = collectives_of(plugin)
     group = (ctypes.c_ubyte * GROUP_ID_BYTES)(*[255] * GROUP_ID_BYTES)
     assert table.group_id(group) == Status.OK
@@ -168,12 +171,12 @@ def test_collectives() -> None:
     assert not table.group_start
 
 
-def test_a_group_id_that_is_too_long() -> None:
-    table = collectives_of(Talker(b"x" * (GROUP_ID_BYTES + 1)))
+def test_group_id_is_too_long() -> None:
+    table = collectives_of(CommunicatingPlugin(b"x" * (GROUP_ID_BYTES + 1)))
     assert table.group_id((ctypes.c_ubyte * GROUP_ID_BYTES)()) == Status.ERROR
 
 
-def test_a_method_named_send_makes_no_collectives() -> None:
+def test_send_alone_provides_no_collectives() -> None:
     class Sender(Plugin):
         name = "sender"
 
@@ -197,21 +200,21 @@ def test_a_method_named_send_makes_no_collectives() -> None:
     ],
 )
 def test_exceptions_become_statuses(outcome: Any, status: Status, message: str) -> None:
-    table, messages, _ = filled(outcome)
+    table, messages, _ = filled_table(outcome)
     assert table.allocate(0, 64, ctypes.byref(ctypes.c_void_p())) == status
     assert len(messages) == 1
     assert messages[0].startswith(message)
 
 
 def test_results_are_stored() -> None:
-    table, messages, plugin = filled(4096)
+    table, messages, plugin = filled_table(4096)
     address = ctypes.c_void_p()
     assert table.allocate(0, 64, ctypes.byref(address)) == Status.OK
     assert address.value == 4096
     assert table.free(1, None) == Status.OK
-    assert plugin.freed == (1, 0)  # a null pointer is 0 for a plug-in
-    table, _, _ = filled((5, 9))
-    info = ctypes.cast(table.info, ctypes.POINTER(_EXTENSION_TABLES["info"])).contents
+    assert plugin.freed == (1, 0)  # a plug-in receives a null pointer as 0
+    table, _, _ = filled_table((5, 9))
+    info = ctypes.cast(table.info, ctypes.POINTER(EXTENSION_TABLES["info"])).contents
     free, total = ctypes.c_uint64(), ctypes.c_uint64()
     assert info.memory(0, ctypes.byref(free), ctypes.byref(total)) == Status.OK
     assert (free.value, total.value) == (5, 9)
@@ -220,23 +223,23 @@ def test_results_are_stored() -> None:
     assert messages == []
 
 
-def test_a_method_may_be_set_on_the_instance() -> None:
-    plugin = Odd(1)
+def test_method_set_on_the_instance() -> None:
+    plugin = ReturningPlugin(1)
     plugin.device_count = lambda: 3  # type: ignore[attr-defined]
-    assert "device_count" in plugin._provided(_REQUIRED)
-    assert plugin._provided(_EXTENSIONS["info"]) == ["memory"]  # the base class's properties() does not count
+    assert "device_count" in plugin._provided(REQUIRED)
+    assert plugin._provided(EXTENSIONS["info"]) == ["memory"]
 
 
 @pytest.mark.parametrize(
     ("outcome", "status"), [(True, Status.OK), (None, Status.OK), (False, Status.NOT_READY), (OSError(), Status.ERROR)]
 )
 def test_queries(outcome: Any, status: Status) -> None:
-    table, _, _ = filled(outcome)
-    streams = ctypes.cast(table.streams, ctypes.POINTER(_EXTENSION_TABLES["streams"])).contents
+    table, _, _ = filled_table(outcome)
+    streams = ctypes.cast(table.streams, ctypes.POINTER(EXTENSION_TABLES["streams"])).contents
     assert streams.query_stream(0, None) == status
 
 
-class Compiling(Odd):
+class CompilingPlugin(ReturningPlugin):
     dialect = "opencl"
     group_size = 64
     local_memory = 4096
@@ -258,14 +261,14 @@ class Compiling(Odd):
     compile = load = unload = find = launch = _note
 
 
-def compiler_of(plugin: Odd) -> tuple[Any, Any]:
-    """The table of its compiler, and the whole one, which keeps it alive."""
-    table = plugin._fill(_Host(fail=dict(_Host._fields_)["fail"](lambda status, *_: status)))
-    return ctypes.cast(table.compiler, ctypes.POINTER(_EXTENSION_TABLES["compiler"])).contents, table
+def compiler_of(plugin: ReturningPlugin) -> tuple[Any, Any]:
+    """The compiler table, and the plug-in table that owns it."""
+    table = plugin._fill(Host(fail=dict(Host._fields_)["fail"](lambda status, *_: status)))
+    return ctypes.cast(table.compiler, ctypes.POINTER(EXTENSION_TABLES["compiler"])).contents, table
 
 
 def test_compiler() -> None:
-    plugin = Compiling(b"code\0with zeros\0")
+    plugin = CompilingPlugin(b"code\0with zeros\0")
     compiler, _table = compiler_of(plugin)
     assert (compiler.dialect, compiler.group_size, compiler.local_memory) == (b"opencl", 64, 4096)
     assert [ctypes.string_at(compiler.fingerprint(i)) for i in range(2)] == [b"odd-0", b"odd-1"]
@@ -277,7 +280,7 @@ def test_compiler() -> None:
     assert plugin.seen.pop() == (1, "größer", "-DX=1")
     compiler.release_binary(binary)
     assert plugin._binaries == {}
-    compiler.release_binary(binary)  # not ours any more: nothing happens
+    compiler.release_binary(binary)  # a second release does nothing
 
     plugin.outcome = 77
     handle = ctypes.c_void_p()
@@ -288,7 +291,7 @@ def test_compiler() -> None:
     assert plugin.seen.pop() == (0, 77, "kernel")
 
     pointer, number = ctypes.c_void_p(4096), ctypes.c_int64(5)
-    args = (_LaunchArg * 2)((ctypes.addressof(pointer), 8, 1), (ctypes.addressof(number), 8, 0))
+    args = (LaunchArgStruct * 2)((ctypes.addressof(pointer), 8, 1), (ctypes.addressof(number), 8, 0))
     triple = ctypes.c_uint32 * 3
     assert compiler.launch(0, None, 77, triple(9, 2, 1), triple(64, 1, 1), args, 2) == Status.OK
     given = [LaunchArg(ctypes.addressof(pointer), 8, True), LaunchArg(ctypes.addressof(number), 8, False)]
@@ -297,18 +300,18 @@ def test_compiler() -> None:
     assert plugin.seen.pop() == (0, 77)
 
 
-def test_compiler_that_fails() -> None:
-    compiler, _table = compiler_of(Compiling(NotImplementedError("no compiler here")))
+def test_failing_compiler() -> None:
+    compiler, _table = compiler_of(CompilingPlugin(NotImplementedError("no compiler here")))
     out = ctypes.c_void_p()
     assert compiler.compile(0, b"", b"", ctypes.byref(out), ctypes.byref(ctypes.c_size_t())) == Status.NOT_SUPPORTED
     assert compiler.load(0, b"x", 1, ctypes.byref(out)) == Status.NOT_SUPPORTED
     assert out.value is None
 
 
-def test_only_what_compiles_has_a_compiler() -> None:
-    plugin = Odd(1)
+def test_incomplete_compiler_is_not_provided() -> None:
+    plugin = ReturningPlugin(1)
     plugin.find = plugin.load = lambda *_: 1  # type: ignore[attr-defined]
-    assert not plugin._fill(_Host()).compiler
+    assert not plugin._fill(Host()).compiler
 
 
 # ---- Through torch
@@ -316,31 +319,31 @@ def test_only_what_compiles_has_a_compiler() -> None:
 START = """
 import torch, hardpoint
 from hardpoint.plugin import Plugin
-(tardy,) = (c.latest for c in Plugin.__subclasses__())
-x = torch.arange(6.0).to("tardy")
+(deferred,) = (c.latest for c in Plugin.__subclasses__())
+x = torch.arange(6.0).to("deferred")
 """
 
 
 def test_extensions(tmp_path: Path) -> None:
     code = """
 answer = dict(double=(x + x).tolist(), devices=torch.accelerator.device_count())
-answer["properties"] = torch.tardy.get_device_properties(0)
-answer["memory"] = [tardy.used == total - free for free, total in [torch.tardy.mem_get_info(0)]]
+answer["properties"] = torch.deferred.get_device_properties(0)
+answer["memory"] = [deferred.used == total - free for free, total in [torch.deferred.mem_get_info(0)]]
 page_locked = torch.arange(4.0).pin_memory()
-answer["pinned"] = [torch.ones(1).is_pinned(), page_locked.is_pinned(), tardy.calls["allocate_pinned"]]
+answer["pinned"] = [torch.ones(1).is_pinned(), page_locked.is_pinned(), deferred.calls["allocate_pinned"]]
 torch.accelerator.synchronize()
-y = page_locked.to("tardy", non_blocking=True)
-answer["queued"] = [len(tardy.streams[0, 0].queue), torch.accelerator.current_stream().query()]
+y = page_locked.to("deferred", non_blocking=True)
+answer["queued"] = [len(deferred.streams[0, 0].queue), torch.accelerator.current_stream().query()]
 torch.accelerator.synchronize()
-answer["idle"] = [len(tardy.streams[0, 0].queue), torch.accelerator.current_stream().query()]
+answer["idle"] = [len(deferred.streams[0, 0].queue), torch.accelerator.current_stream().query()]
 answer["copied"] = y.tolist()
-answer["peer"] = [(x + x).to("tardy:1").tolist(), tardy.calls["copy_peer"]]
+answer["peer"] = [(x + x).to("deferred:1").tolist(), deferred.calls["copy_peer"]]
 answer["calls"] = hardpoint.counters()["aten::add.Tensor"]
 """
-    answer = ask_python(START + code, tmp_path, **TARDY)
+    answer = ask_python(START + code, tmp_path, **DEFERRED)
     assert answer["double"] == [0, 2, 4, 6, 8, 10]
     assert answer["devices"] == 2
-    assert answer["properties"] == ["Tardy accelerator", 256 << 20, 7, 3, 0]
+    assert answer["properties"] == ["Deferred accelerator", 256 << 20, 7, 3, 0]
     assert answer["memory"] == [True]
     assert answer["pinned"] == [False, True, 1]
     assert answer["queued"] == [1, False]
@@ -352,9 +355,9 @@ answer["calls"] = hardpoint.counters()["aten::add.Tensor"]
 
 def test_streams_and_events(tmp_path: Path) -> None:
     code = """
-side = torch.Stream("tardy")
+side = torch.Stream("deferred")
 main = torch.accelerator.current_stream()
-start, end = (torch.Event("tardy", enable_timing=True) for _ in range(2))
+start, end = (torch.Event("deferred", enable_timing=True) for _ in range(2))
 start.record(side)
 side.wait_stream(main)
 with side:
@@ -364,9 +367,9 @@ before = end.query()
 main.wait_event(end)
 z = y + y
 answer = dict(before=before, z=z.tolist(), after=end.query())
-answer.update(waits=tardy.calls["wait_event"], ms=start.elapsed_time(end))
+answer.update(waits=deferred.calls["wait_event"], ms=start.elapsed_time(end))
 """
-    answer = ask_python(START + code, tmp_path, **TARDY)
+    answer = ask_python(START + code, tmp_path, **DEFERRED)
     assert answer["before"] is False
     assert answer["z"] == [0, 4, 8, 12, 16, 20]
     assert answer["after"] is True
@@ -383,22 +386,22 @@ def failing(name, action):
         answer[name] = "no error"
     except Exception as error:
         answer[name] = [type(error).__name__, str(error)]
-failing("memory", lambda: torch.empty(1 << 30, dtype=torch.uint8, device="tardy"))
-tardy.broken = True
+failing("memory", lambda: torch.empty(1 << 30, dtype=torch.uint8, device="deferred"))
+deferred.broken = True
 failing("launch", lambda: x + x)
 failing("wait", torch.accelerator.synchronize)
-tardy.broken = False
-failing("index", lambda: torch.ones(1, device="tardy:2"))
+deferred.broken = False
+failing("index", lambda: torch.ones(1, device="deferred:2"))
 answer["sum"] = (x + x).tolist()
 """
-    answer = ask_python(START + code, tmp_path, **TARDY)
+    answer = ask_python(START + code, tmp_path, **DEFERRED)
     assert answer["memory"][0] == "OutOfMemoryError"
-    assert "tardy:0: out of memory: tried to allocate 1073741824 bytes (1.00 GiB)" in answer["memory"][1]
+    assert "deferred:0: out of memory: tried to allocate 1073741824 bytes (1.00 GiB)" in answer["memory"][1]
     assert "The plug-in says: " in answer["memory"][1]
     assert "bytes are left" in answer["memory"][1]
-    assert answer["launch"] == "no error"  # it is only queued
+    assert answer["launch"] == "no error"  # only queued
     assert answer["wait"][0] == "RuntimeError"
-    assert "tardy:0: waiting for stream 0 failed (device lost): the adder melted" in answer["wait"][1]
+    assert "deferred:0: waiting for stream 0 failed (device lost): the adder melted" in answer["wait"][1]
     assert answer["wait"][1].endswith("aten::add.Tensor")
     assert answer["index"][0] == "RuntimeError"
     assert "2 device(s)" in answer["index"][1]
@@ -406,7 +409,7 @@ answer["sum"] = (x + x).tolist()
 
 
 @pytest.mark.slow
-def test_training_on_a_device_that_runs_nothing_before_somebody_waits(tmp_path: Path) -> None:
+def test_training_on_a_deferred_device(tmp_path: Path) -> None:
     code = """
 def train(device):
     torch.manual_seed(0)
@@ -418,8 +421,8 @@ def train(device):
         model(data.to(device, non_blocking=True)).square().mean().backward()
         optimizer.step()
     return [p.detach().cpu() for p in model.parameters()]
-torch.testing.assert_close(train("tardy"), train("cpu"))
+torch.testing.assert_close(train("deferred"), train("cpu"))
 answer = hardpoint.counters()
 """
-    answer = ask_python(START + code, tmp_path, **TARDY)
+    answer = ask_python(START + code, tmp_path, **DEFERRED)
     assert answer["aten::tanh_backward"] == {"cpu": 3}

@@ -1,6 +1,6 @@
-"""Runs the documentation's Python blocks that are marked with ``<!-- run -->``, each in a process of its own.
+"""Run the documentation's Python blocks marked with ``<!-- run -->``, each in a separate process.
 
-One that a translation repeats, with other comments perhaps, runs once.
+A block that a translation repeats runs once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pytest
 
 from hardpoint._runtime import package_file
 
-# A process with its own torch for most of them: not part of the inner loop (make quick).
+# Most tests start a process that imports torch: too slow for make quick.
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"<!-- run -->\n```python\n(.*?)```", re.S)
 SNIPPETS = {
     ast.dump(ast.parse(code)): pytest.param(code, id=f"{page.name}-{number}")
@@ -36,7 +36,7 @@ def test_snippet(code: str) -> None:
     if "import paddle" in code:
         if find_spec("paddle") is None:
             pytest.skip("Paddle is not installed")
-        # Where Paddle would look by itself if it were installed in the same folder.
+        # Where Paddle would search if it were installed in the same folder.
         library = package_file("../paddle_custom_device/libhardpoint_paddle.so").resolve()
         environment.setdefault("CUSTOM_DEVICE_ROOT", str(library.parent))
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", code]
@@ -44,7 +44,7 @@ def test_snippet(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_page_of_snippets_was_found() -> None:
+def test_every_page_was_found() -> None:
     assert len(SNIPPETS) >= 10
     for page in PAGES:
         translated = page.with_name(page.name.replace(".md", ".zh-CN.md"))

@@ -1,30 +1,30 @@
-// Scaled dot-product attention, without the matrix of all scores.
+// Scaled dot-product attention and its backward, without storing the score matrix.
 #pragma once
 
-#include "../core/philox.h"
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
+#include "core/runtime/philox.h"
 
 namespace hp::ops {
 
-// Batch x heads x length x elements, the last contiguous; key and value may have fewer heads, which divide those of the
-// query. The mask is additive, of the same dtype, expanded to batch x heads x queries x keys; or undefined.
-struct Attention {
+// Tensors are batch x heads x length x head dim, contiguous in the last. Key and value may have fewer heads, a divisor
+// of the query's. The mask is additive, of the same dtype, expanded to batch x heads x queries x keys; or undefined.
+struct AttentionArgs {
   View query, key, value, mask;
   bool causal;
   double scale;
-  double dropout = 0;  // probability that a weight is dropped
+  double dropout = 0;  // probability of dropping a weight
   PhiloxState random{0, 0};
 };
-// Blocks of the generator that dropout takes.
-uint64_t dropout_blocks(const Attention& given);
-constexpr int64_t kMostAttentionElements = 256;  // of a head
+// Random blocks that dropout draws.
+uint64_t dropout_blocks(const AttentionArgs& args);
+constexpr int64_t kMaxHeadDim = 256;
 
-// lse: batch x heads x queries, contiguous, of the dtype that sums are gathered in.
-bool attention(const Service& service, Device& device, const View& out, const View& lse, const Attention& given);
+// lse (logsumexp of the scores): batch x heads x queries, contiguous, of the accumulation dtype.
+bool attention(const OpBinding& binding, Device& device, const View& out, const View& lse, const AttentionArgs& args);
 
-// grad_query is contiguous.
-bool attention_backward(const Service& service, Device& device, const View& grad_query, const View& grad_key,
+// grad_query must be contiguous.
+bool attention_backward(const OpBinding& binding, Device& device, const View& grad_query, const View& grad_key,
                         const View& grad_value, const View& grad, const View& out, const View& lse,
-                        const Attention& given);
+                        const AttentionArgs& args);
 
 }  // namespace hp::ops

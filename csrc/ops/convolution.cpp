@@ -1,15 +1,16 @@
-#include "convolution.h"
+#include "ops/convolution.h"
 
 #include <algorithm>
 
-#include "../core/template_call.h"
-#include "convolution_columns.h"
-#include "matmul.h"
+#include "core/dispatch/template_call.h"
+#include "core/memory/scratch.h"
+#include "ops/detail/convolution_im2col.h"
+#include "ops/matmul.h"
 
 namespace hp::ops {
 namespace {
 
-// Structs of integers here are declared the same way in kernels/convolution.c and kernels/convolution_vectors.c.
+// Structs below share their layout with kernels/sources/convolution.c and convolution_cpu.c.
 
 struct Padding {
   int64_t batch, channels, channel;
@@ -33,13 +34,13 @@ struct Correlation {
   Taps taps;
 };
 
-constexpr int64_t kMaxTaps = 512;  // that the vectorised kernels have room for
-constexpr int64_t kRows = 12;      // a multiple of these is a number of whole tiles
-constexpr int64_t kLowestPanel = 4;
-constexpr int64_t kColumns = 128;     // the same for columns; also what kernels may read beyond the end
-constexpr int64_t kChannelTail = 16;  // zeros behind a padded channel: a vector
+constexpr int64_t kMaxTaps = 512;  // limit of the vectorized kernels
+constexpr int64_t kRows = 12;      // a multiple of every tile height
+constexpr int64_t kMinPanelRows = 4;
+constexpr int64_t kColumns = 128;     // a multiple of every tile width; kernels read up to this far beyond the end
+constexpr int64_t kChannelTail = 16;  // zeros after a padded channel: one vector
 
-// Missing dimensions come in front, of size 1.
+// Adds missing leading spatial dimensions of size 1.
 void spatial(const View& view, int64_t (&strides)[5], int64_t (*sizes)[3]) {
   const int missing = 5 - view.ndim;
   strides[0] = view.strides[0];
@@ -53,8 +54,8 @@ void attribute_list(const int64_t* from, int dimensions, int64_t fill, int64_t (
   for (int d = 0; d < 3; ++d) to[d] = d < 3 - dimensions ? fill : from[d - (3 - dimensions)];
 }
 
-Convolution relate(const View& x, const View& y, const View& weight, const ConvolutionAttributes& attributes) {
-  Convolution g;
+ConvolutionShape relate(const View& x, const View& y, const View& weight, const ConvolutionAttributes& attributes) {
+  ConvolutionShape g;
   g.batch = x.sizes[0];
   g.groups = attributes.groups;
   g.outer = weight.sizes[0] / attributes.groups;
@@ -69,19 +70,19 @@ Convolution relate(const View& x, const View& y, const View& weight, const Convo
   return g;
 }
 
-bool has_vectors(const Device& device, DType dtype, const Convolution& g) {
+bool has_vectors(const Device& device, DType dtype, const ConvolutionShape& g) {
   return device.plugin.compiler.group_size == 1 && is_float(dtype) && volume(g.kernel) <= kMaxTaps;
 }
 
-// Scratch memory with a padded tensor.
+// A padded copy of a tensor in scratch memory.
 struct Padded {
   Padding geometry;
   TemplateCall call;
   Scratch scratch;
 
-  static TemplateKernels& kernels() {
-    static TemplateKernels made("convolution_vectors:pad", {"T"});
-    return made;
+  static KernelTemplate& kernels() {
+    static KernelTemplate pad("convolution_cpu:pad", {"T"});
+    return pad;
   }
   static int64_t bytes(const Padding& g, DType dtype) {
     return (g.batch * g.channels * g.channel + kColumns) * info(accumulator(dtype)).bytes;
@@ -97,8 +98,8 @@ struct Padded {
   }
 };
 
-// x with zeros around it, such that each tap of the kernel is at a fixed distance.
-Padding pad_x(const Convolution& g) {
+// Pads x with zeros and splits it by stride phase, so that each kernel tap is at a fixed distance.
+Padding pad_x(const ConvolutionShape& g) {
   Padding p;
   p.batch = g.batch;
   p.channels = g.groups * g.inner;
@@ -114,28 +115,28 @@ Padding pad_x(const Convolution& g) {
   return p;
 }
 
-// Place i of x is number (i + padding) / stride of its phase: the lowest such number of all.
-int64_t first_row(const Convolution& g, int d) { return g.padding[d] / g.stride[d]; }
+// Element i of x is row (i + padding) / stride of its phase. Returns the lowest row.
+int64_t first_row(const ConvolutionShape& g, int d) { return g.padding[d] / g.stride[d]; }
 
-// y, such that the taps of a transposed convolution are at fixed distances.
-Padding pad_y(const Convolution& g) {
+// Pads y so that the taps of a transposed convolution are at fixed distances.
+Padding pad_y(const ConvolutionShape& g) {
   Padding p;
   p.batch = g.batch;
   p.channels = g.groups * g.outer;
   std::copy_n(g.y_size, 3, p.size);
   std::copy_n(g.y, 5, p.from);
   for (int d = 0; d < 3; ++d) {
-    const int64_t most = (g.kernel[d] - 1) * g.dilation[d] / g.stride[d], first = first_row(g, d);
-    p.before[d] = most - first;
+    const int64_t reach = (g.kernel[d] - 1) * g.dilation[d] / g.stride[d], first = first_row(g, d);
+    p.before[d] = reach - first;
     p.stride[d] = p.phases[d] = 1;
-    p.length[d] = (g.x_size[d] - 1 + g.padding[d]) / g.stride[d] - first + most + 1;
+    p.length[d] = (g.x_size[d] - 1 + g.padding[d]) / g.stride[d] - first + reach + 1;
   }
   p.channel = round_up(volume(p.length), kChannelTail) + kChannelTail;
   return p;
 }
 
-// y in rows that are as long as those of the padded x.
-Padding pad_y_like(const Convolution& g, const Padding& x) {
+// Pads y to the row length of the padded x.
+Padding pad_y_like(const ConvolutionShape& g, const Padding& x) {
   Padding p = pad_y(g);
   for (int d = 0; d < 3; ++d) {
     p.before[d] = 0;
@@ -145,7 +146,7 @@ Padding pad_y_like(const Convolution& g, const Padding& x) {
   return p;
 }
 
-Taps taps_of(const Convolution& g, const Padding& p, bool transposed) {
+Taps taps_of(const ConvolutionShape& g, const Padding& p, bool transposed) {
   Taps taps;
   taps.count = volume(g.kernel);
   taps.transposed = transposed;
@@ -159,21 +160,21 @@ Taps taps_of(const Convolution& g, const Padding& p, bool transposed) {
   return taps;
 }
 
-// How the result is shared out among groups; says how many. Only shapes decide.
-int64_t share_out(Application& a, int64_t batch) {
+// Splits the result among work-groups and returns their number, which depends on shapes only.
+int64_t partition(Application& a, int64_t batch) {
   constexpr int64_t kWorth = 1 << 19, kEnough = 8, kSourceElements = 1 << 16;
   const int64_t all = (a.grid[0] - 1) * a.pitch[0] + (a.grid[1] - 1) * a.pitch[1] + a.grid[2];
   const int64_t depth = std::max<int64_t>(1, a.channels * a.taps.count), every = batch * a.groups;
-  int64_t most = std::clamp<int64_t>(kSourceElements / a.channels, kColumns, 4096);
+  int64_t max_block = std::clamp<int64_t>(kSourceElements / a.channels, kColumns, 4096);
   a.block_rows = round_up(a.rows, kRows);
   for (;;) {
-    a.block = round_up(ceil_div(all, ceil_div(all, most)), kColumns);
+    a.block = round_up(ceil_div(all, ceil_div(all, max_block)), kColumns);
     a.blocks = ceil_div(all, a.block);
     a.row_blocks = ceil_div(a.rows, a.block_rows);
     const int64_t work = std::min(a.block, all) * std::min(a.block_rows, a.rows) * depth;
     if (every * a.blocks * a.row_blocks >= kEnough || work <= kWorth) break;
-    if (most > kColumns && a.block > kColumns) {
-      most = std::max(kColumns, most / 2);
+    if (max_block > kColumns && a.block > kColumns) {
+      max_block = std::max(kColumns, max_block / 2);
     } else if (a.block_rows > 2 * kRows && a.rows > 2) {
       a.block_rows = round_up(a.block_rows / 2, kRows);
     } else {
@@ -183,27 +184,25 @@ int64_t share_out(Application& a, int64_t batch) {
   return every * a.blocks * a.row_blocks;
 }
 
-// One launch for the weight's panels, one for the result.
-bool apply(const Service& service, Device& device, const View& out, int64_t offset, const Scratch& from,
+// Launches two kernels: one packs the weight into panels, one computes the result.
+bool apply(const OpBinding& binding, Device& device, const View& out, int64_t offset, const Scratch& from,
            const View& weight, const View& bias, Application& a, int64_t batch) {
-  static TemplateKernels packing("convolution_vectors:panels", {"T"}), applying("convolution_vectors:apply", {"T"});
+  static KernelTemplate packing("convolution_cpu:panels", {"T"}), applying("convolution_cpu:apply", {"T"});
   TemplateCall pack(packing, device, {weight.dtype}), call(applying, device, {weight.dtype});
   if (!pack.available() || !call.available()) return false;
   a.panel_group = round_up(a.rows, kRows) * a.channels * a.taps.count;
   a.with_bias = bias.defined();
   const Scratch panels(device, std::max<int64_t>(1, a.groups * a.panel_group) * info(accumulator(weight.dtype)).bytes);
-  const int64_t groups = share_out(a, batch);
-  // How high a panel is, the kernel knows: groups that are too many do nothing.
-  pack.pointer(panels.get()).arg(weight).value(a).launch(service.op, a.groups * ceil_div(a.rows, kLowestPanel));
+  const int64_t groups = partition(a, batch);
+  // Only the kernel knows the panel height: surplus groups do nothing.
+  pack.pointer(panels.get()).arg(weight).value(a).launch(binding.op, a.groups * ceil_div(a.rows, kMinPanelRows));
   void* const to = static_cast<char*>(out.data) + offset * info(out.dtype).bytes;
   call.pointer(to).pointer(from.get()).pointer(panels.get()).pointer(a.with_bias ? bias.data : to).value(a);
-  call.launch(service.op, groups);
-  return true;
+  return call.launch(binding.op, groups);
 }
 
-// A kernel of one element between matrices of channels and places.
-bool is_product(const Convolution& g) {
-  // One spatial dimension is enough.
+// Whether the convolution is a plain matrix product: kernel size 1, and spatial dimensions that collapse into one.
+bool is_product(const ConvolutionShape& g) {
   const auto dense = [](const int64_t (&size)[3], const int64_t (&strides)[5]) {
     int64_t expected = -1;
     for (int d = 2; d >= 0; --d) {
@@ -219,33 +218,33 @@ bool is_product(const Convolution& g) {
   return g.groups == 1 && dense(g.x_size, g.x) && dense(g.y_size, g.y);
 }
 
-int64_t place_stride(const int64_t (&size)[3], const int64_t (&strides)[5]) {
+int64_t spatial_stride(const int64_t (&size)[3], const int64_t (&strides)[5]) {
   return size[2] != 1 ? strides[4] : size[1] != 1 ? strides[3] : strides[2];
 }
 
-// A side of a convolution: x or y.
+// x or y of a convolution, as a batch of channel x position matrices.
 struct Side {
   const View& tensor;
   int64_t channels;
   const int64_t (&size)[3];
   const int64_t (&strides)[5];
 
-  Matrix matrix(int64_t batch) const {
-    return {tensor, batch, channels, volume(size), strides[0], strides[1], place_stride(size, strides)};
+  MatrixView matrix(int64_t batch) const {
+    return {tensor, batch, channels, volume(size), strides[0], strides[1], spatial_stride(size, strides)};
   }
 };
 
-// One side from the other, where is_product; `row` and `column` are the weight's strides for their channels.
-bool make_by_product(const Service& service, Device& device, const Side& to, const Side& from, const View& weight,
+// Computes one side from the other if is_product. `row` and `column` are the weight's strides for their channels.
+bool make_by_product(const OpBinding& binding, Device& device, const Side& to, const Side& from, const View& weight,
                      int64_t row, int64_t column, const View& bias, int64_t batch) {
-  const Matrix out = to.matrix(batch), right = from.matrix(batch);
-  const Matrix left(weight, batch, to.channels, from.channels, 0, row, column);
-  const Matrix more(bias, batch, to.channels, volume(to.size), 0, 1, 0);
-  return launch_product(service, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {}, {});
+  const MatrixView out = to.matrix(batch), right = from.matrix(batch);
+  const MatrixView left(weight, batch, to.channels, from.channels, 0, row, column);
+  const MatrixView more(bias, batch, to.channels, volume(to.size), 0, 1, 0);
+  return launch_matmul(binding, device, out.view, bias.defined() ? more.view : View{}, left.view, right.view, {}, {});
 }
 
-// What applications in both directions have in common.
-Application application_of(const Convolution& g, const Padding& padding, bool transposed) {
+// The fields that both directions share.
+Application application_of(const ConvolutionShape& g, const Padding& padding, bool transposed) {
   Application a;
   a.groups = g.groups;
   a.rows = transposed ? g.inner : g.outer;
@@ -261,14 +260,16 @@ Application application_of(const Convolution& g, const Padding& padding, bool tr
   return a;
 }
 
-bool make_y(const Service& service, Device& device, const View& y, const View& x, const View& weight, const View& bias,
-            Convolution& g) {
+bool make_y(const OpBinding& binding, Device& device, const View& y, const View& x, const View& weight,
+            const View& bias, ConvolutionShape& g) {
   g.with_bias = bias.defined();
   if (is_product(g)) {
-    return make_by_product(service, device, {y, g.outer, g.y_size, g.y}, {x, g.inner, g.x_size, g.x}, weight,
+    return make_by_product(binding, device, {y, g.outer, g.y_size, g.y}, {x, g.inner, g.x_size, g.x}, weight,
                            g.weight[0], g.weight[1], bias, g.batch);
   }
-  if (ByColumns::suits(device, g, weight) && ByColumns(service, device, g).make_y(y, x, weight, bias)) return true;
+  if (Im2colConvolution::is_preferred(device, g, weight) &&
+      Im2colConvolution(binding, device, g).make_y(y, x, weight, bias))
+    return true;
   if (has_vectors(device, y.dtype, g)) {
     const Padding padding = pad_x(g);
     Application a = application_of(g, padding, false);
@@ -276,26 +277,24 @@ bool make_y(const Service& service, Device& device, const View& y, const View& x
     std::copy_n(g.y, 5, a.out);
     Padded padded(device, x, padding);
     if (padded.call.available()) {
-      padded.launch(service.op);
-      if (apply(service, device, y, 0, padded.scratch, weight, bias, a, g.batch)) return true;
+      padded.launch(binding.op);
+      if (apply(binding, device, y, 0, padded.scratch, weight, bias, a, g.batch)) return true;
     }
   }
-  static TemplateKernels kernels("convolution:y", {"T"});
+  static KernelTemplate kernels("convolution:y", {"T"});
   TemplateCall call(kernels, device, {y.dtype});
-  if (!call.available()) return false;
   const int64_t elements = y.numel();
   call.arg(y).arg(x).arg(weight).pointer(bias.defined() ? bias.data : y.data).value(g).integer(elements);
-  call.launch_elements(service.op, elements);
-  return true;
+  return call.launch_elements(binding.op, elements);
 }
 
-// One application for each phase of x, which some of the taps reach.
-bool make_x_by_phases(const Service& service, Device& device, const View& x, const View& y, const View& weight,
-                      const View& bias, const Convolution& g) {
+// One application per stride phase of x, each with the taps that reach it.
+bool make_x_by_phases(const OpBinding& binding, Device& device, const View& x, const View& y, const View& weight,
+                      const View& bias, const ConvolutionShape& g) {
   const Padding padding = pad_y(g);
   Padded padded(device, y, padding);
   if (!padded.call.available()) return false;
-  padded.launch(service.op);
+  padded.launch(binding.op);
   for (int64_t number = 0; number < volume(g.stride); ++number) {
     const int64_t phase[3] = {number / g.stride[2] / g.stride[1], number / g.stride[2] % g.stride[1],
                               number % g.stride[2]};
@@ -319,33 +318,35 @@ bool make_x_by_phases(const Service& service, Device& device, const View& x, con
       a.taps.count *= reached;
     }
     if (empty) continue;
-    if (!apply(service, device, x, offset, padded.scratch, weight, bias, a, g.batch)) return false;
+    if (!apply(binding, device, x, offset, padded.scratch, weight, bias, a, g.batch)) return false;
   }
   return true;
 }
 
-bool make_x(const Service& service, Device& device, const View& x, const View& y, const View& weight, const View& bias,
-            Convolution& g) {
+bool make_x(const OpBinding& binding, Device& device, const View& x, const View& y, const View& weight,
+            const View& bias, ConvolutionShape& g) {
   g.with_bias = bias.defined();
   if (is_product(g)) {
-    return make_by_product(service, device, {x, g.inner, g.x_size, g.x}, {y, g.outer, g.y_size, g.y}, weight,
+    return make_by_product(binding, device, {x, g.inner, g.x_size, g.x}, {y, g.outer, g.y_size, g.y}, weight,
                            g.weight[1], g.weight[0], bias, g.batch);
   }
-  if (ByColumns::suits(device, g, weight) && ByColumns(service, device, g).make_x(x, y, weight, bias)) return true;
-  if (has_vectors(device, x.dtype, g) && make_x_by_phases(service, device, x, y, weight, bias, g)) return true;
-  static TemplateKernels kernels("convolution:x", {"T"});
+  if (Im2colConvolution::is_preferred(device, g, weight) &&
+      Im2colConvolution(binding, device, g).make_x(x, y, weight, bias))
+    return true;
+  if (has_vectors(device, x.dtype, g) && make_x_by_phases(binding, device, x, y, weight, bias, g)) return true;
+  static KernelTemplate kernels("convolution:x", {"T"});
   TemplateCall call(kernels, device, {x.dtype});
-  if (!call.available()) return false;
   const int64_t elements = x.numel();
   call.arg(x).arg(y).arg(weight).pointer(bias.defined() ? bias.data : x.data).value(g).integer(elements);
-  call.launch_elements(service.op, elements);
-  return true;
+  return call.launch_elements(binding.op, elements);
 }
 
-bool make_weight(const Service& service, Device& device, const View& weight, const View& x, const View& y,
-                 const Convolution& g) {
-  static TemplateKernels kernels("convolution:weight", {"T"}), fast("convolution_vectors:correlate", {"T"});
-  if (ByColumns::suits(device, g, weight) && ByColumns(service, device, g).make_weight(weight, x, y)) return true;
+bool make_weight(const OpBinding& binding, Device& device, const View& weight, const View& x, const View& y,
+                 const ConvolutionShape& g) {
+  static KernelTemplate kernels("convolution:weight", {"T"}), fast("convolution_cpu:correlate", {"T"});
+  if (Im2colConvolution::is_preferred(device, g, weight) &&
+      Im2colConvolution(binding, device, g).make_weight(weight, x, y))
+    return true;
   if (has_vectors(device, weight.dtype, g)) {
     const Padding x_padding = pad_x(g), y_padding = pad_y_like(g, x_padding);
     Padded padded_x(device, x, x_padding), padded_y(device, y, y_padding);
@@ -362,61 +363,56 @@ bool make_weight(const Service& service, Device& device, const View& weight, con
       c.length = round_up((g.y_size[0] - 1) * plane + (g.y_size[1] - 1) * row + g.y_size[2], kChannelTail);
       std::copy_n(g.weight, 2, c.weight);
       c.taps = taps_of(g, x_padding, false);
-      // Enough groups for many threads, each with whole tiles.
+      // Enough groups to occupy many threads, each with whole tiles.
       constexpr int64_t kEnough = 16, kBand = 4, kTile = 12;
       const int64_t columns = g.inner * c.taps.count, bands = g.groups * ceil_div(g.outer, kBand);
       c.block = round_up(ceil_div(columns, ceil_div(kEnough, bands)), kTile);
       c.blocks = ceil_div(columns, c.block);
-      padded_x.launch(service.op);
-      padded_y.launch(service.op);
+      padded_x.launch(binding.op);
+      padded_y.launch(binding.op);
       call.arg(weight).pointer(padded_x.scratch.get()).pointer(padded_y.scratch.get()).value(c);
-      call.launch(service.op, bands * c.blocks);
-      return true;
+      return call.launch(binding.op, bands * c.blocks);
     }
   }
   TemplateCall call(kernels, device, {weight.dtype});
-  if (!call.available()) return false;
-  call.arg(weight).arg(x).arg(y).value(g).launch(service.op, weight.numel());
-  return true;
+  return call.arg(weight).arg(x).arg(y).value(g).launch(binding.op, weight.numel());
 }
 
-bool sum_channels(const Service& service, Device& device, const View& sums, const View& tensor) {
-  static TemplateKernels kernels("convolution:bias", {"T"});
+bool sum_channels(const OpBinding& binding, Device& device, const View& sums, const View& tensor) {
+  static KernelTemplate kernels("convolution:bias", {"T"});
   TemplateCall call(kernels, device, {sums.dtype});
-  if (!call.available()) return false;
-  Convolution g{};
+  ConvolutionShape g{};
   g.batch = tensor.sizes[0];
   spatial(tensor, g.y, &g.y_size);
-  call.arg(sums).arg(tensor).value(g).launch(service.op, sums.sizes[0]);
-  return true;
+  return call.arg(sums).arg(tensor).value(g).launch(binding.op, sums.sizes[0]);
 }
 
 }  // namespace
 
-bool convolution(const Service& service, Device& device, const View& out, const View& input_view, const View& weight,
+bool convolution(const OpBinding& binding, Device& device, const View& out, const View& input_view, const View& weight,
                  const View& bias, const ConvolutionAttributes& a) {
   const int n = a.dimensions;
   if (call_vendor(
-          service, device,
+          binding, device,
           {output(out), input(input_view), input(weight), input(bias), attribute(a.stride, n), attribute(a.padding, n),
            attribute(a.dilation, n), attribute(a.transposed), attribute(a.output_padding, n), attribute(a.groups)}))
     return true;
-  if (!service.has_compiler || !(is_float(out.dtype) || out.dtype == DType::kI64)) return false;
-  Convolution g = a.transposed ? relate(out, input_view, weight, a) : relate(input_view, out, weight, a);
-  PortableScope scope(service);
-  const bool made = a.transposed ? make_x(service, device, out, input_view, weight, bias, g)
-                                 : make_y(service, device, out, input_view, weight, bias, g);
-  return made && scope.done();
+  if (!binding.portable_allowed || !(is_float(out.dtype) || out.dtype == DType::kI64)) return false;
+  ConvolutionShape g = a.transposed ? relate(out, input_view, weight, a) : relate(input_view, out, weight, a);
+  PortableScope scope(binding);
+  const bool done = a.transposed ? make_x(binding, device, out, input_view, weight, bias, g)
+                                 : make_y(binding, device, out, input_view, weight, bias, g);
+  return done && scope.done();
 }
 
-bool convolution_backward(const Service& service, const Kernel* input_kernel, const Kernel* weight_kernel,
+bool convolution_backward(const OpBinding& binding, const Kernel* input_kernel, const Kernel* weight_kernel,
                           Device& device, const View& grad_input, const View& grad_weight, const View& grad_bias,
                           const View& grad, const View& input_view, const View& weight,
                           const ConvolutionAttributes& a) {
   const int n = a.dimensions;
   if (!is_float(grad.dtype)) return false;
   const auto call = [&](const Kernel* kernel, const View& to, const View& other) {
-    return !to.defined() || call_vendor(service.op, kernel, device,
+    return !to.defined() || call_vendor(binding.op, kernel, device,
                                         {output(to), input(grad), input(other), attribute(a.stride, n),
                                          attribute(a.padding, n), attribute(a.dilation, n), attribute(a.transposed),
                                          attribute(a.output_padding, n), attribute(a.groups)});
@@ -424,24 +420,24 @@ bool convolution_backward(const Service& service, const Kernel* input_kernel, co
   const bool input_done = call(input_kernel, grad_input, weight);
   const bool weight_done = call(weight_kernel, grad_weight, input_view);
   if (input_done && weight_done && !grad_bias.defined()) return true;
-  if (!service.has_compiler) return false;
-  PortableScope scope(service);
-  const Convolution g = a.transposed ? relate(grad, input_view, weight, a) : relate(input_view, grad, weight, a);
+  if (!binding.portable_allowed) return false;
+  PortableScope scope(binding);
+  const ConvolutionShape g = a.transposed ? relate(grad, input_view, weight, a) : relate(input_view, grad, weight, a);
   if (!input_done) {
-    Convolution backward = g;
+    ConvolutionShape backward = g;
     spatial(grad_input, a.transposed ? backward.y : backward.x, nullptr);
-    const bool made = a.transposed ? make_y(service, device, grad_input, grad, weight, {}, backward)
-                                   : make_x(service, device, grad_input, grad, weight, {}, backward);
-    if (!made) return false;
+    const bool done = a.transposed ? make_y(binding, device, grad_input, grad, weight, {}, backward)
+                                   : make_x(binding, device, grad_input, grad, weight, {}, backward);
+    if (!done) return false;
   }
   if (!weight_done) {
-    Convolution backward = g;
+    ConvolutionShape backward = g;
     spatial(grad_weight, backward.weight, nullptr);
-    const bool made = a.transposed ? make_weight(service, device, grad_weight, grad, input_view, backward)
-                                   : make_weight(service, device, grad_weight, input_view, grad, backward);
-    if (!made) return false;
+    const bool done = a.transposed ? make_weight(binding, device, grad_weight, grad, input_view, backward)
+                                   : make_weight(binding, device, grad_weight, input_view, grad, backward);
+    if (!done) return false;
   }
-  if (grad_bias.defined() && !sum_channels(service, device, grad_bias, grad)) return false;
+  if (grad_bias.defined() && !sum_channels(binding, device, grad_bias, grad)) return false;
   return scope.done();
 }
 

@@ -1,66 +1,60 @@
-#include "distance.h"
+#include "ops/distance.h"
 
 #include <cmath>
 
-#include "../core/template_call.h"
+#include "core/dispatch/template_call.h"
 
 namespace hp::ops {
 namespace {
 
 int norm_of(double p) { return p == 0 ? 0 : p == 1 ? 1 : p == 2 ? 2 : std::isinf(p) ? 3 : 4; }
 
-bool able(const Service& service, const View& self) {
-  return service.has_compiler && (self.dtype == DType::kF32 || self.dtype == DType::kF64);
+bool can_run_portable(const OpBinding& binding, const View& self) {
+  return binding.portable_allowed && (self.dtype == DType::kF32 || self.dtype == DType::kF64);
 }
 
-bool forward(const Service& service, Device& device, const View& out, const View& a, const View& b, double p,
+bool forward(const OpBinding& binding, Device& device, const View& out, const View& a, const View& b, double p,
              bool pairs) {
-  static TemplateKernels kernels("distance:forward", {"T"}, {"NORM", "PAIRS"});
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
+  static KernelTemplate kernels("distance:forward", {"T"}, {"NORM", "PAIRS"});
+  if (!can_run_portable(binding, a)) return false;
   TemplateCall call(kernels, device, {a.dtype}, {norm_of(p), pairs});
-  if (!call.available()) return false;
   const int64_t m = a.sizes[a.ndim - 1], all = out.numel(), group = device.plugin.compiler.group_size;
   const int64_t each = group == 1 ? call.rows_per_group(m) : group;
   call.arg(out).arg(a).arg(b).integer(all).integer(a.sizes[a.ndim - 2]).integer(b.sizes[b.ndim - 2]).integer(m);
-  call.real(p, a.dtype).integer(each).launch(service.op, (all + each - 1) / each);
-  return scope.done();
+  return call.real(p, a.dtype).integer(each).run(binding, ceil_div(all, each));
 }
 
-bool backward(const Service& service, Device& device, const View& out, const View& grad, const View& a, const View& b,
+bool backward(const OpBinding& binding, Device& device, const View& out, const View& grad, const View& a, const View& b,
               const View& distances, double p, bool pairs) {
-  static TemplateKernels kernels("distance:backward", {"T"}, {"NORM", "PAIRS"});
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
+  static KernelTemplate kernels("distance:backward", {"T"}, {"NORM", "PAIRS"});
+  if (!can_run_portable(binding, a)) return false;
   TemplateCall call(kernels, device, {a.dtype}, {norm_of(p), pairs});
-  if (!call.available()) return false;
   const int64_t m = a.sizes[a.ndim - 1], all = a.numel() / m, columns = b.sizes[b.ndim - 2];
   const int64_t each = call.rows_per_group(m * columns);
   call.arg(out).arg(grad).arg(a).arg(b).arg(distances).integer(all).integer(a.sizes[a.ndim - 2]).integer(columns);
-  call.integer(m).real(p, a.dtype).integer(each).launch(service.op, (all + each - 1) / each);
-  return scope.done();
+  return call.integer(m).real(p, a.dtype).integer(each).run(binding, ceil_div(all, each));
 }
 
 }  // namespace
 
-bool cdist(const Service& service, Device& device, const View& out, const View& x1, const View& x2, double p) {
-  return call_vendor(service, device, {output(out), input(x1), input(x2), attribute(p)}) ||
-         forward(service, device, out, x1, x2, p, false);
+bool cdist(const OpBinding& binding, Device& device, const View& out, const View& x1, const View& x2, double p) {
+  return call_vendor(binding, device, {output(out), input(x1), input(x2), attribute(p)}) ||
+         forward(binding, device, out, x1, x2, p, false);
 }
-bool cdist_backward(const Service& service, Device& device, const View& out, const View& grad, const View& x1,
+bool cdist_backward(const OpBinding& binding, Device& device, const View& out, const View& grad, const View& x1,
                     const View& x2, const View& distances, double p) {
-  return call_vendor(service, device,
+  return call_vendor(binding, device,
                      {output(out), input(grad), input(x1), input(x2), input(distances), attribute(p)}) ||
-         backward(service, device, out, grad, x1, x2, distances, p, false);
+         backward(binding, device, out, grad, x1, x2, distances, p, false);
 }
-bool pdist(const Service& service, Device& device, const View& out, const View& self, double p) {
-  return call_vendor(service, device, {output(out), input(self), attribute(p)}) ||
-         forward(service, device, out, self, self, p, true);
+bool pdist(const OpBinding& binding, Device& device, const View& out, const View& self, double p) {
+  return call_vendor(binding, device, {output(out), input(self), attribute(p)}) ||
+         forward(binding, device, out, self, self, p, true);
 }
-bool pdist_backward(const Service& service, Device& device, const View& out, const View& grad, const View& self,
+bool pdist_backward(const OpBinding& binding, Device& device, const View& out, const View& grad, const View& self,
                     const View& distances, double p) {
-  return call_vendor(service, device, {output(out), input(grad), input(self), input(distances), attribute(p)}) ||
-         backward(service, device, out, grad, self, self, distances, p, true);
+  return call_vendor(binding, device, {output(out), input(grad), input(self), input(distances), attribute(p)}) ||
+         backward(binding, device, out, grad, self, self, distances, p, true);
 }
 
 }  // namespace hp::ops

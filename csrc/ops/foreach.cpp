@@ -1,16 +1,16 @@
-#include "foreach.h"
+#include "ops/foreach.h"
 
 #include <algorithm>
 
-#include "../core/template_call.h"
+#include "core/dispatch/template_call.h"
 
 namespace hp::ops {
 namespace {
 
-// Tensors that a launch takes. Of short lists few parameters stay empty; a long list goes in as few launches as
-// TemplateCall has room for arguments, which differs with the number of operands.
+// Tensors per launch. Small kernels waste few parameters on short lists; the largest uses all the argument space of
+// TemplateCall, which depends on the number of operands.
 constexpr int kFewSlots = 8, kSomeSlots = 40;
-constexpr int most_slots(size_t operands) { return operands == 1 ? 96 : operands == 2 ? 72 : 54; }
+constexpr int max_slots(size_t operands) { return operands == 1 ? 96 : operands == 2 ? 72 : 54; }
 
 template <int kSlots>
 struct Table {
@@ -18,7 +18,7 @@ struct Table {
   double number[kSlots];
 };
 
-// Whether two outputs share memory, so that one must be written after the other.
+// Whether two outputs share memory and must be written in order.
 template <int kSlots>
 bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
   struct Range {
@@ -32,7 +32,7 @@ bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
     ranges[i] = {first, first + out[begin + i].bytes()};
     ascending = ascending && (i == 0 || ranges[i - 1].last <= first);
   }
-  if (ascending) return false;  // as allocated one after the other
+  if (ascending) return false;  // the usual case: allocated in order
   std::sort(ranges, ranges + count, [](const Range& a, const Range& b) { return a.first < b.first; });
   for (size_t i = 1; i < count; ++i) {
     if (ranges[i - 1].last > ranges[i].first) return true;
@@ -40,9 +40,9 @@ bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
   return false;
 }
 
-// As many tensors as the kernel has parameters for, from `begin` on.
+// Launches for up to kSlots tensors, starting at `begin`.
 template <int kSlots>
-void launch_some(TemplateCall& call, Operator& op, const Device& device, const ListCall& list, size_t begin) {
+void launch_some(TemplateCall& call, Operator& op, const Device& device, const ForeachCall& list, size_t begin) {
   Table<kSlots> table;
   int64_t groups = 0, elements = 0;
   const size_t count = list.out.size();
@@ -60,39 +60,39 @@ void launch_some(TemplateCall& call, Operator& op, const Device& device, const L
     elements += table.size[k];
   }
   table.first[kSlots] = groups;
-  // Groups of many work-items are there at once: none of them needs a second tensor.
+  // One group for all tensors if they are small and a group is one work-item, or if outputs overlap.
   table.together = (device.plugin.compiler.group_size == 1 && call.groups_for(elements) <= 1) ||
                    overlap<kSlots>(list.out, begin, std::min(count, begin + kSlots));
   call.value(table).launch(op, table.together ? 1 : groups);
 }
 
 template <int kSlots>
-bool launch_all(const Service& service, Device& device, const ListCall& list) {
-  static TemplateKernels one("foreach:map1", {"T"}, {"SLOTS", "OP"}),
-      two("foreach:map2", {"T"}, {"SLOTS", "OP", "ONE"}), three("foreach:map3", {"T"}, {"SLOTS", "OP"});
+bool launch_all(const OpBinding& binding, Device& device, const ForeachCall& list) {
+  static KernelTemplate one("foreach:map1", {"T"}, {"SLOTS", "OP"}), two("foreach:map2", {"T"}, {"SLOTS", "OP", "ONE"}),
+      three("foreach:map3", {"T"}, {"SLOTS", "OP"});
   const size_t operands = list.operands.size();
-  TemplateKernels& kernels = operands == 1 ? one : operands == 2 ? two : three;
+  KernelTemplate& kernels = operands == 1 ? one : operands == 2 ? two : three;
   for (size_t begin = 0; begin < list.out.size(); begin += kSlots) {
     TemplateCall call(kernels, device, {list.out[0].dtype}, {kSlots, static_cast<int>(list.op), list.one});
-    if (!call.available()) return false;  // found out before anything is written: they are all of one kernel
-    launch_some<kSlots>(call, service.op, device, list, begin);
+    if (!call.available()) return false;  // all launches use one kernel, so this fails before anything is written
+    launch_some<kSlots>(call, binding.op, device, list, begin);
   }
   return true;
 }
 
 }  // namespace
 
-bool foreach_map(const Service& service, Device& device, const ListCall& list) {
-  if (!service.has_compiler) return false;
-  PortableScope scope(service);
+bool foreach_map(const OpBinding& binding, Device& device, const ForeachCall& list) {
+  if (!binding.portable_allowed) return false;
+  PortableScope scope(binding);
   if (list.out.empty()) return scope.done();
   const size_t count = list.out.size(), operands = list.operands.size();
   const auto launch = count <= kFewSlots || !takes_many_arguments(device) ? launch_all<kFewSlots>
                       : count <= kSomeSlots                               ? launch_all<kSomeSlots>
-                      : operands == 1                                     ? launch_all<most_slots(1)>
-                      : operands == 2                                     ? launch_all<most_slots(2)>
-                                                                          : launch_all<most_slots(3)>;
-  return launch(service, device, list) && scope.done();
+                      : operands == 1                                     ? launch_all<max_slots(1)>
+                      : operands == 2                                     ? launch_all<max_slots(2)>
+                                                                          : launch_all<max_slots(3)>;
+  return launch(binding, device, list) && scope.done();
 }
 
 }  // namespace hp::ops

@@ -1,14 +1,14 @@
-// One operation on many tensors, in few launches.
+// One elementwise operation on lists of tensors, in few launches.
 #pragma once
 
 #include <vector>
 
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
 
 namespace hp::ops {
 
-// Numbered as in kernels/foreach.c: of one operand and a number, of two, of three.
-enum class ListOp {
+// Values shared with kernels/sources/foreach.c. From 0: one operand; from 20: two; from 40: three.
+enum class ForeachOp {
   kAddNumber = 0,
   kMulNumber,
   kDivNumber,
@@ -31,14 +31,14 @@ enum class ListOp {
   kLerpWeights,
 };
 
-// Tensors of one floating-point dtype; those of one position are dense, with the same strides.
-struct ListCall {
-  ListOp op;
+// All tensors have one floating-point dtype. The tensors at one list index are dense, with the same strides.
+struct ForeachCall {
+  ForeachOp op;
   const std::vector<View>& out;
   std::vector<const std::vector<View>*> operands;  // one to three lists
-  const std::vector<double>& numbers;              // one for each position
-  bool one = false;                                // the second list holds a single element for each position
+  const std::vector<double>& numbers;              // one per list index
+  bool one = false;                                // tensors in the second list have a single element
 };
-bool foreach_map(const Service& service, Device& device, const ListCall& call);
+bool foreach_map(const OpBinding& binding, Device& device, const ForeachCall& call);
 
 }  // namespace hp::ops

@@ -1,10 +1,11 @@
-#include "linalg.h"
+#include "ops/linalg.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "../core/copy_views.h"
-#include "../core/template_call.h"
+#include "core/dispatch/template_call.h"
+#include "core/memory/scratch.h"
+#include "core/tensor/copy_views.h"
 
 namespace hp::ops {
 namespace {
@@ -17,17 +18,17 @@ int64_t batch(const View& tensor, int trailing = 2) {
   return count;
 }
 
-bool able(const Service& service, const View& a) {
-  return service.has_compiler && (a.dtype == DType::kF32 || a.dtype == DType::kF64 || is_complex(a.dtype));
+bool can_run_portable(const OpBinding& binding, const View& a) {
+  return binding.portable_allowed && (a.dtype == DType::kF32 || a.dtype == DType::kF64 || is_complex(a.dtype));
 }
 
-// A view with sizes and strides of its own.
-struct Shaped {
+// A view that owns its sizes and strides.
+struct OwnedView {
   void* data;
   DType dtype;
   std::vector<int64_t> sizes, strides;
 
-  Shaped(const View& view)
+  OwnedView(const View& view)
       : data(view.data),
         dtype(view.dtype),
         sizes(view.sizes, view.sizes + view.ndim),
@@ -35,43 +36,43 @@ struct Shaped {
   operator View() const { return {data, dtype, static_cast<int>(sizes.size()), sizes.data(), strides.data()}; }
 };
 
-Shaped transposed(const View& matrix, bool really = true) {
-  Shaped made(matrix);
-  if (!really) return made;
-  std::swap(made.sizes[matrix.ndim - 1], made.sizes[matrix.ndim - 2]);
-  std::swap(made.strides[matrix.ndim - 1], made.strides[matrix.ndim - 2]);
-  return made;
+OwnedView transposed(const View& matrix, bool enabled = true) {
+  OwnedView result(matrix);
+  if (!enabled) return result;
+  std::swap(result.sizes[matrix.ndim - 1], result.sizes[matrix.ndim - 2]);
+  std::swap(result.strides[matrix.ndim - 1], result.strides[matrix.ndim - 2]);
+  return result;
 }
 
-Shaped first_columns(const View& matrix, int64_t count) {
-  Shaped made(matrix);
-  made.sizes.back() = count;
-  return made;
+OwnedView first_columns(const View& matrix, int64_t count) {
+  OwnedView result(matrix);
+  result.sizes.back() = count;
+  return result;
 }
 
-// The tensor with the batch of the matrices `like`; its last `trailing` dimensions stay.
-Shaped expanded(const View& tensor, const View& like, int trailing) {
-  Shaped made(like);
-  made.data = tensor.data;
-  made.dtype = tensor.dtype;
-  made.sizes.resize(like.ndim - 2 + trailing);
-  made.strides.assign(made.sizes.size(), 0);
-  const int missing = static_cast<int>(made.sizes.size()) - tensor.ndim;
+// Expands the tensor to the batch of the matrices `like`, keeping its last `trailing` dimensions.
+OwnedView expanded(const View& tensor, const View& like, int trailing) {
+  OwnedView result(like);
+  result.data = tensor.data;
+  result.dtype = tensor.dtype;
+  result.sizes.resize(like.ndim - 2 + trailing);
+  result.strides.assign(result.sizes.size(), 0);
+  const int missing = static_cast<int>(result.sizes.size()) - tensor.ndim;
   for (int d = 0; d < tensor.ndim; ++d) {
     const bool own = d + trailing >= tensor.ndim;
-    if (own) made.sizes[d + missing] = tensor.sizes[d];
-    made.strides[d + missing] = own || tensor.sizes[d] != 1 ? tensor.strides[d] : 0;
+    if (own) result.sizes[d + missing] = tensor.sizes[d];
+    result.strides[d + missing] = own || tensor.sizes[d] != 1 ? tensor.strides[d] : 0;
   }
-  return made;
+  return result;
 }
 
-// Device memory for the time of a call; there is always some.
+// Scratch memory that is never empty, so its address is valid.
 struct Memory : Scratch {
   Memory(Device& device, int64_t elements, DType dtype)
       : Scratch(device, std::max<int64_t>(elements, 1) * info(dtype).bytes) {}
 };
 
-// Matrices in scratch memory, with the batch of others. Packed as the kernels want them.
+// Packed column-major matrices in scratch memory, with the batch of `like`.
 class Buffer {
  public:
   Buffer(Device& device, const View& like, int64_t rows, int64_t columns)
@@ -90,130 +91,120 @@ class Buffer {
 
  private:
   Memory memory_;
-  Shaped shape_;
+  OwnedView shape_;
 };
 
-// The kernels of linalg.c, each on a batch of packed matrices. False: the device has no such kernel.
+// The kernels of linalg.c, each on a batch of packed matrices. Functions return false if the device has no such kernel.
 class Kernels {
  public:
-  Kernels(const Service& service, Device& device, DType dtype, int64_t batch)
-      : op_(service.op), device_(device), dtype_(dtype), batch_(batch) {}
+  Kernels(const OpBinding& binding, Device& device, DType dtype, int64_t batch)
+      : scope_(binding), op_(binding.op), device_(device), dtype_(dtype), batch_(batch) {}
+  // The same operator call, for matrices with another batch.
+  Kernels(const Kernels& other, int64_t batch) : Kernels(other) { batch_ = batch; }
+  bool done() const { return scope_.done(); }
 
   bool copy(const View& to, const View& from) const { return to.numel() == 0 || copy_portable(op_, device_, to, from); }
-  // The tensor, with the batch of the matrices `like`, in a row.
+  // Copies the vectors, expanded to the batch of the matrices `like`, into dense memory.
   bool copy_vectors(const Memory& to, const View& from, const View& like) const {
-    const Shaped source = expanded(from, like, 1);
-    Shaped target = source;
+    const OwnedView source = expanded(from, like, 1);
+    OwnedView target = source;
     target.data = to.get();
-    int64_t step = 1;
-    for (int d = static_cast<int>(target.sizes.size()) - 1; d >= 0; --d) {
-      target.strides[d] = step;
-      step *= target.sizes[d];
-    }
+    dense_strides(target, target.strides.data());
     return copy(target, source);
   }
 
-  // Complex numbers become their conjugates; with `really` false, or real numbers, nothing changes.
-  bool conjugate(const Buffer& x, bool really = true) const {
-    static TemplateKernels kernels("linalg:conjugate", {"T"});
-    const int64_t elements = x.view().numel();
-    if (!really || !is_complex(dtype_) || elements == 0) return true;
+  // Conjugates in place; does nothing for real dtypes or if not `enabled`.
+  bool conjugate(const Buffer& x, bool enabled = true) const {
+    static KernelTemplate kernels("linalg:conjugate", {"T"});
+    if (!enabled || !is_complex(dtype_)) return true;
     TemplateCall call(kernels, device_, {dtype_});
-    if (!call.available()) return false;
-    call.pointer(x.data()).integer(elements).launch_elements(op_, elements);
-    return true;
+    const int64_t elements = x.view().numel();
+    return call.pointer(x.data()).integer(elements).launch_elements(op_, elements);
   }
 
   bool lu(void* a, const void* pivots, const void* info, int64_t m, int64_t n, bool pivot) const {
-    static TemplateKernels kernels("linalg:lu", {"T"}, {"PIVOT"});
+    static KernelTemplate kernels("linalg:lu", {"T"}, {"PIVOT"});
     TemplateCall call(kernels, device_, {dtype_}, {pivot});
-    return call.available() && run(call.pointer(a).pointer(pivots).pointer(info).integer(m).integer(n));
+    return run(call.pointer(a).pointer(pivots).pointer(info).integer(m).integer(n));
   }
   bool swap_rows(void* x, const void* pivots, int64_t n, int64_t width, int64_t steps, bool back) const {
-    static TemplateKernels kernels("linalg:swap_rows", {"T"}, {"BACK"});
+    static KernelTemplate kernels("linalg:swap_rows", {"T"}, {"BACK"});
     TemplateCall call(kernels, device_, {dtype_}, {back});
-    return call.available() && run(call.pointer(x).pointer(pivots).integer(n).integer(width).integer(steps));
+    return run(call.pointer(x).pointer(pivots).integer(n).integer(width).integer(steps));
   }
   bool triangular(void* x, const void* a, int64_t n, int64_t width, bool upper, bool transposed, bool unit) const {
-    static TemplateKernels kernels("linalg:triangular", {"T"}, {"UPPER", "TRANS", "UNIT"});
+    static KernelTemplate kernels("linalg:triangular", {"T"}, {"UPPER", "TRANS", "UNIT"});
     TemplateCall call(kernels, device_, {dtype_}, {upper, transposed, unit});
-    return call.available() && run(call.pointer(x).pointer(a).integer(n).integer(width));
+    return run(call.pointer(x).pointer(a).integer(n).integer(width));
   }
   bool identity(void* x, int64_t m, int64_t n) const {
-    static TemplateKernels kernels("linalg:identity", {"T"});
+    static KernelTemplate kernels("linalg:identity", {"T"});
     TemplateCall call(kernels, device_, {dtype_});
-    return call.available() && run(call.pointer(x).integer(m).integer(n));
+    return run(call.pointer(x).integer(m).integer(n));
   }
   bool triangle(const View& to, const View& from, bool upper, bool unit) const {
-    static TemplateKernels kernels("linalg:triangle", {"T"}, {"UPPER", "UNIT"});
+    static KernelTemplate kernels("linalg:triangle", {"T"}, {"UPPER", "UNIT"});
     TemplateCall call(kernels, device_, {dtype_}, {upper, unit});
-    if (!call.available()) return false;
     call.arg(to).arg(from).integer(rows(to)).integer(columns(to)).integer(rows(from)).integer(columns(from));
     return run(call);
   }
   bool determinant(const View& first, const View& second, const void* lu, const View& pivots, int64_t n) const {
-    static TemplateKernels kernels("linalg:determinant", {"T"}, {"LOGARITHM"});
+    static KernelTemplate kernels("linalg:determinant", {"T"}, {"LOGARITHM"});
     TemplateCall call(kernels, device_, {dtype_}, {second.defined()});
-    if (!call.available()) return false;
-    if (batch_ == 0) return true;
-    call.arg(first).arg(second).pointer(lu).arg(pivots).integer(n).integer(batch_).launch_elements(op_, batch_);
-    return true;
+    return call.arg(first).arg(second).pointer(lu).arg(pivots).integer(n).integer(batch_).launch_elements(op_, batch_);
   }
   bool cholesky(void* a, const void* info, int64_t n) const {
-    static TemplateKernels kernels("linalg:cholesky", {"T"});
+    static KernelTemplate kernels("linalg:cholesky", {"T"});
     TemplateCall call(kernels, device_, {dtype_});
-    return call.available() && run(call.pointer(a).pointer(info).integer(n));
+    return run(call.pointer(a).pointer(info).integer(n));
   }
   bool reflections(void* a, const void* tau, int64_t m, int64_t n) const {
-    static TemplateKernels kernels("linalg:reflections", {"T"});
+    static KernelTemplate kernels("linalg:reflections", {"T"});
     TemplateCall call(kernels, device_, {dtype_});
-    return call.available() && run(call.pointer(a).pointer(tau).integer(m).integer(n));
+    return run(call.pointer(a).pointer(tau).integer(m).integer(n));
   }
   bool reflections_product(void* q, const void* tau, int64_t m, int64_t n, int64_t count) const {
-    static TemplateKernels kernels("linalg:reflections_product", {"T"});
+    static KernelTemplate kernels("linalg:reflections_product", {"T"});
     TemplateCall call(kernels, device_, {dtype_});
-    return call.available() && run(call.pointer(q).pointer(tau).integer(m).integer(n).integer(count));
+    return run(call.pointer(q).pointer(tau).integer(m).integer(n).integer(count));
   }
   bool reflect(void* x, const View& a, const void* tau, int64_t width, int64_t count, bool transposed) const {
-    static TemplateKernels kernels("linalg:reflect", {"T"}, {"TRANS"});
+    static KernelTemplate kernels("linalg:reflect", {"T"}, {"TRANS"});
     TemplateCall call(kernels, device_, {dtype_}, {transposed});
-    if (!call.available()) return false;
     call.pointer(x).arg(a).pointer(tau).integer(rows(a)).integer(width).integer(columns(a)).integer(count);
     return run(call);
   }
 
   bool ldl(void* a, const void* pivots, const void* info, int64_t n, bool hermitian) const {
-    static TemplateKernels kernels("linalg:ldl", {"T"}, {"HERMITIAN"});
+    static KernelTemplate kernels("linalg:ldl", {"T"}, {"HERMITIAN"});
     TemplateCall call(kernels, device_, {dtype_}, {hermitian && is_complex(dtype_)});
-    return call.available() && run(call.pointer(a).pointer(pivots).pointer(info).integer(n));
+    return run(call.pointer(a).pointer(pivots).pointer(info).integer(n));
   }
   bool ldl_solve(void* x, const void* a, const void* pivots, int64_t n, int64_t width, bool hermitian) const {
-    static TemplateKernels kernels("linalg:ldl_solve", {"T"}, {"HERMITIAN"});
+    static KernelTemplate kernels("linalg:ldl_solve", {"T"}, {"HERMITIAN"});
     TemplateCall call(kernels, device_, {dtype_}, {hermitian && is_complex(dtype_)});
-    return call.available() && run(call.pointer(x).pointer(a).pointer(pivots).integer(n).integer(width));
+    return run(call.pointer(x).pointer(a).pointer(pivots).integer(n).integer(width));
   }
 
-  // A kernel that takes one matrix a group.
-  bool run(TemplateCall& call) const {
-    if (batch_ > 0) call.launch(op_, batch_);
-    return true;
-  }
+  // Launches one work-group per matrix.
+  bool run(TemplateCall& call) const { return call.launch(op_, batch_); }
 
  private:
+  const PortableScope scope_;
   Operator& op_;
   Device& device_;
   const DType dtype_;
-  const int64_t batch_;
+  int64_t batch_;
 };
 
-// p, l and u of packed matrices.
+// Unpacks p, l and u from packed matrices.
 bool unpack(const Kernels& kernels, const View& p, const View& l, const View& u, const View& lu, const void* pivots) {
   if (l.defined() && !(kernels.triangle(l, lu, false, true) && kernels.triangle(u, lu, true, false))) return false;
   const int64_t m = rows(lu), steps = std::min(m, columns(lu));
   return !p.defined() || (kernels.identity(p.data, m, m) && kernels.swap_rows(p.data, pivots, m, m, steps, true));
 }
 
-// Solves with the factors; views as linalg_lu_solve has them.
+// Solves with the factors, as linalg_lu_solve.
 bool solve(const Kernels& kernels, Device& device, const View& result, const View& lu, const View& pivots,
            const View& b, bool left, bool adjoint) {
   const int64_t n = columns(lu), width = left ? columns(result) : rows(result);
@@ -234,7 +225,7 @@ bool solve(const Kernels& kernels, Device& device, const View& result, const Vie
   return solved && kernels.copy(result, transposed(target, !left));
 }
 
-// Both triangles of a Cholesky factor, for what is in x: n x width.
+// Solves in place with a Cholesky factor and its adjoint; x is n x width.
 bool solve_cholesky(const Kernels& kernels, Device& device, const View& x, const View& factor, bool upper) {
   const int64_t n = rows(x), width = columns(x);
   const Buffer lower(device, x, n, n);
@@ -243,279 +234,227 @@ bool solve_cholesky(const Kernels& kernels, Device& device, const View& x, const
          kernels.triangular(x.data, lower.data(), n, width, false, true, false);
 }
 
+// Writes the determinant to `first`, or its sign to `first` and its logarithm to `second`.
+bool determinant(const OpBinding& binding, Device& device, const View& first, const View& second, const View& lu,
+                 const View& pivots, const View& a) {
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(a));
+  const Memory info(device, batch(a), DType::kI32);
+  return kernels.copy(lu, a) && kernels.lu(lu.data, pivots.data, info.get(), rows(a), rows(a), true) &&
+         kernels.determinant(first, second, lu.data, pivots, rows(a)) && kernels.done();
+}
+
 }  // namespace
 
-bool linalg_svd(const Service& service, Device& device, const View& u, const View& s, const View& vh, const View& info,
-                const View& a, bool full, bool compute_vectors) {
-  static TemplateKernels kernels("jacobi:svd", {"T"}, {"VECTORS"});
+bool linalg_svd(const OpBinding& binding, Device& device, const View& u, const View& s, const View& vh,
+                const View& info, const View& a, bool full, bool compute_vectors) {
+  static KernelTemplate kernels("jacobi:svd", {"T"}, {"VECTORS"});
   if (call_vendor(
-          service, device,
+          binding, device,
           {output(u), output(s), output(vh), output(info), input(a), attribute(full), attribute(compute_vectors)})) {
     return true;
   }
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
+  if (!can_run_portable(binding, a)) return false;
   TemplateCall call(kernels, device, {a.dtype}, {compute_vectors});
   if (!call.available()) return false;
   const bool tall = rows(a) >= columns(a);
   const int64_t m = std::max(rows(a), columns(a)), n = std::min(rows(a), columns(a)), count = batch(a);
-  const int64_t kept = !compute_vectors ? 0 : full ? m : n, square = compute_vectors ? n : 0;
-  const Kernels steps(service, device, a.dtype, count);
-  const Buffer w(device, a, m, n), v(device, a, square, square), left(device, a, m, kept),
+  const int64_t vectors = !compute_vectors ? 0 : full ? m : n, square = compute_vectors ? n : 0;
+  const Kernels steps(binding, device, a.dtype, count);
+  const Buffer w(device, a, m, n), v(device, a, square, square), left(device, a, m, vectors),
       right(device, a, square, square);
-  const Memory work(device, count * (m + n + kept), a.dtype), order(device, count * (n + 1), DType::kI32);
+  const Memory work(device, count * (m + n + vectors), a.dtype), order(device, count * (n + 1), DType::kI32);
   if (!steps.copy(w.view(), transposed(a, !tall))) return false;
   call.pointer(left.data()).arg(s).pointer(right.data()).arg(info).pointer(w.data()).pointer(v.data());
-  call.pointer(work.get()).pointer(order.get()).integer(m).integer(n).integer(kept);
+  call.pointer(work.get()).pointer(order.get()).integer(m).integer(n).integer(vectors);
   steps.run(call);
-  if (!compute_vectors) return scope.done();
+  if (!compute_vectors) return steps.done();
   const View first = tall ? left.view() : right.view(), second = tall ? right.view() : left.view();
-  // Of a tall matrix the right vectors are wanted as an adjoint; of another one, all was found of the transpose.
-  if (!steps.conjugate(right) || !steps.copy(u, first) || !steps.copy(vh, transposed(second))) return false;
-  return scope.done();
+  // vh is the adjoint of the right vectors. For a wide matrix, everything was computed for the transpose.
+  return steps.conjugate(right) && steps.copy(u, first) && steps.copy(vh, transposed(second)) && steps.done();
 }
 
-bool linalg_eigh(const Service& service, Device& device, const View& values, const View& vectors, const View& info,
+bool linalg_eigh(const OpBinding& binding, Device& device, const View& values, const View& vectors, const View& info,
                  const View& a, bool upper, bool compute_vectors) {
-  static TemplateKernels kernels("jacobi:eigh", {"T"}, {"UPPER", "VECTORS"});
+  static KernelTemplate kernels("jacobi:eigh", {"T"}, {"UPPER", "VECTORS"});
   if (call_vendor(
-          service, device,
+          binding, device,
           {output(values), output(vectors), output(info), input(a), attribute(upper), attribute(compute_vectors)})) {
     return true;
   }
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
+  if (!can_run_portable(binding, a)) return false;
   TemplateCall call(kernels, device, {a.dtype}, {upper, compute_vectors});
   if (!call.available()) return false;
   const int64_t n = columns(a), count = batch(a);
-  const Kernels steps(service, device, a.dtype, count);
+  const Kernels steps(binding, device, a.dtype, count);
   const Buffer w(device, a, n, n), v(device, a, n, compute_vectors ? n : 0);
   const Memory work(device, count * 5 * (n + 1), a.dtype), order(device, count * (n + 1), DType::kI32);
   if (!steps.copy(w.view(), a)) return false;
   call.arg(values).arg(vectors).arg(info).pointer(w.data()).pointer(v.data()).pointer(work.get());
-  call.pointer(order.get()).integer(n);
-  steps.run(call);
-  return scope.done();
+  return steps.run(call.pointer(order.get()).integer(n)) && steps.done();
 }
 
-bool linalg_lu_factor(const Service& service, Device& device, const View& lu, const View& pivots, const View& info,
+bool linalg_lu_factor(const OpBinding& binding, Device& device, const View& lu, const View& pivots, const View& info,
                       const View& a, bool pivot) {
-  if (call_vendor(service, device, {output(lu), output(pivots), output(info), input(a), attribute(pivot)})) return true;
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(a));
-  if (!kernels.copy(lu, a) || !kernels.lu(lu.data, pivots.data, info.data, rows(a), columns(a), pivot)) return false;
-  return scope.done();
+  if (call_vendor(binding, device, {output(lu), output(pivots), output(info), input(a), attribute(pivot)})) return true;
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(a));
+  return kernels.copy(lu, a) && kernels.lu(lu.data, pivots.data, info.data, rows(a), columns(a), pivot) &&
+         kernels.done();
 }
 
-bool lu_unpack(const Service& service, Device& device, const View& p, const View& l, const View& u, const View& lu,
+bool lu_unpack(const OpBinding& binding, Device& device, const View& p, const View& l, const View& u, const View& lu,
                const View& pivots) {
-  if (call_vendor(service, device, {output(p), output(l), output(u), input(lu), input(pivots)})) return true;
-  if (!able(service, lu)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, lu.dtype, batch(lu));
+  if (call_vendor(binding, device, {output(p), output(l), output(u), input(lu), input(pivots)})) return true;
+  if (!can_run_portable(binding, lu)) return false;
+  const Kernels kernels(binding, device, lu.dtype, batch(lu));
   const Buffer packed(device, lu, rows(lu), columns(lu));
   const Memory exchanged(device, pivots.numel(), DType::kI32);
-  if (!kernels.copy(packed.view(), lu) || !kernels.copy_vectors(exchanged, pivots, lu) ||
-      !unpack(kernels, p, l, u, packed.view(), exchanged.get())) {
-    return false;
-  }
-  return scope.done();
+  return kernels.copy(packed.view(), lu) && kernels.copy_vectors(exchanged, pivots, lu) &&
+         unpack(kernels, p, l, u, packed.view(), exchanged.get()) && kernels.done();
 }
 
-bool linalg_lu(const Service& service, Device& device, const View& p, const View& l, const View& u, const View& a) {
-  if (call_vendor(service, device, {output(p), output(l), output(u), input(a)})) return true;
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(a));
+bool linalg_lu(const OpBinding& binding, Device& device, const View& p, const View& l, const View& u, const View& a) {
+  if (call_vendor(binding, device, {output(p), output(l), output(u), input(a)})) return true;
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(a));
   const int64_t m = rows(a), n = columns(a);
   const Buffer lu(device, a, m, n);
   const Memory pivots(device, batch(a) * std::min(m, n), DType::kI32), info(device, batch(a), DType::kI32);
-  if (!kernels.copy(lu.view(), a) || !kernels.lu(lu.data(), pivots.get(), info.get(), m, n, p.defined()) ||
-      !unpack(kernels, p, l, u, lu.view(), pivots.get())) {
-    return false;
-  }
-  return scope.done();
+  return kernels.copy(lu.view(), a) && kernels.lu(lu.data(), pivots.get(), info.get(), m, n, p.defined()) &&
+         unpack(kernels, p, l, u, lu.view(), pivots.get()) && kernels.done();
 }
 
-bool linalg_lu_solve(const Service& service, Device& device, const View& result, const View& lu, const View& pivots,
+bool linalg_lu_solve(const OpBinding& binding, Device& device, const View& result, const View& lu, const View& pivots,
                      const View& b, bool left, bool adjoint) {
-  if (call_vendor(service, device,
+  if (call_vendor(binding, device,
                   {output(result), input(lu), input(pivots), input(b), attribute(left), attribute(adjoint)})) {
     return true;
   }
-  if (!able(service, lu)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, lu.dtype, batch(result));
-  return solve(kernels, device, result, lu, pivots, b, left, adjoint) && scope.done();
+  if (!can_run_portable(binding, lu)) return false;
+  const Kernels kernels(binding, device, lu.dtype, batch(result));
+  return solve(kernels, device, result, lu, pivots, b, left, adjoint) && kernels.done();
 }
 
-bool linalg_solve(const Service& service, Device& device, const View& result, const View& lu, const View& pivots,
+bool linalg_solve(const OpBinding& binding, Device& device, const View& result, const View& lu, const View& pivots,
                   const View& info, const View& a, const View& b, bool left) {
-  if (call_vendor(service, device,
+  if (call_vendor(binding, device,
                   {output(result), output(lu), output(pivots), output(info), input(a), input(b), attribute(left)})) {
     return true;
   }
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels factor(service, device, a.dtype, batch(a)), kernels(service, device, a.dtype, batch(result));
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(result)), factor(kernels, batch(a));
   const int64_t n = rows(a);
-  if (!factor.copy(lu, a) || !factor.lu(lu.data, pivots.data, info.data, n, n, true) ||
-      !solve(kernels, device, result, lu, pivots, b, left, false)) {
-    return false;
-  }
-  return scope.done();
+  return factor.copy(lu, a) && factor.lu(lu.data, pivots.data, info.data, n, n, true) &&
+         solve(kernels, device, result, lu, pivots, b, left, false) && kernels.done();
 }
 
-bool linalg_inv(const Service& service, Device& device, const View& inverse, const View& info, const View& a) {
-  if (call_vendor(service, device, {output(inverse), output(info), input(a)})) return true;
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(a));
+bool linalg_inv(const OpBinding& binding, Device& device, const View& inverse, const View& info, const View& a) {
+  if (call_vendor(binding, device, {output(inverse), output(info), input(a)})) return true;
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(a));
   const int64_t n = rows(a);
   const Buffer lu(device, a, n, n);
   const Memory pivots(device, batch(a) * n, DType::kI32);
-  if (!kernels.copy(lu.view(), a) || !kernels.lu(lu.data(), pivots.get(), info.data, n, n, true) ||
-      !kernels.identity(inverse.data, n, n) || !kernels.swap_rows(inverse.data, pivots.get(), n, n, n, false) ||
-      !kernels.triangular(inverse.data, lu.data(), n, n, false, false, true) ||
-      !kernels.triangular(inverse.data, lu.data(), n, n, true, false, false)) {
-    return false;
-  }
-  return scope.done();
+  return kernels.copy(lu.view(), a) && kernels.lu(lu.data(), pivots.get(), info.data, n, n, true) &&
+         kernels.identity(inverse.data, n, n) && kernels.swap_rows(inverse.data, pivots.get(), n, n, n, false) &&
+         kernels.triangular(inverse.data, lu.data(), n, n, false, false, true) &&
+         kernels.triangular(inverse.data, lu.data(), n, n, true, false, false) && kernels.done();
 }
 
-bool linalg_slogdet(const Service& service, Device& device, const View& sign, const View& logarithm, const View& lu,
+bool linalg_slogdet(const OpBinding& binding, Device& device, const View& sign, const View& logarithm, const View& lu,
                     const View& pivots, const View& a) {
-  if (call_vendor(service, device, {output(sign), output(logarithm), output(lu), output(pivots), input(a)})) {
+  if (call_vendor(binding, device, {output(sign), output(logarithm), output(lu), output(pivots), input(a)})) {
     return true;
   }
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(a));
-  const Memory info(device, batch(a), DType::kI32);
-  if (!kernels.copy(lu, a) || !kernels.lu(lu.data, pivots.data, info.get(), rows(a), rows(a), true) ||
-      !kernels.determinant(sign, logarithm, lu.data, pivots, rows(a))) {
-    return false;
-  }
-  return scope.done();
+  return determinant(binding, device, sign, logarithm, lu, pivots, a);
 }
 
-bool linalg_det(const Service& service, Device& device, const View& result, const View& lu, const View& pivots,
+bool linalg_det(const OpBinding& binding, Device& device, const View& result, const View& lu, const View& pivots,
                 const View& a) {
-  if (call_vendor(service, device, {output(result), output(lu), output(pivots), input(a)})) return true;
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(a));
-  const Memory info(device, batch(a), DType::kI32);
-  if (!kernels.copy(lu, a) || !kernels.lu(lu.data, pivots.data, info.get(), rows(a), rows(a), true) ||
-      !kernels.determinant(result, {}, lu.data, pivots, rows(a))) {
-    return false;
-  }
-  return scope.done();
+  if (call_vendor(binding, device, {output(result), output(lu), output(pivots), input(a)})) return true;
+  return determinant(binding, device, result, {}, lu, pivots, a);
 }
 
-bool linalg_cholesky(const Service& service, Device& device, const View& factor, const View& info, const View& a,
+bool linalg_cholesky(const OpBinding& binding, Device& device, const View& factor, const View& info, const View& a,
                      bool upper) {
-  if (call_vendor(service, device, {output(factor), output(info), input(a), attribute(upper)})) return true;
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(a));
+  if (call_vendor(binding, device, {output(factor), output(info), input(a), attribute(upper)})) return true;
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(a));
   const int64_t n = rows(a);
   const Buffer lower(device, a, n, n);
-  if (!kernels.copy(lower.view(), transposed(a, upper)) || !kernels.conjugate(lower, upper) ||
-      !kernels.cholesky(lower.data(), info.data, n) || !kernels.triangle(lower.view(), lower.view(), false, false) ||
-      !kernels.conjugate(lower, upper) || !kernels.copy(transposed(factor, upper), lower.view())) {
-    return false;
-  }
-  return scope.done();
+  return kernels.copy(lower.view(), transposed(a, upper)) && kernels.conjugate(lower, upper) &&
+         kernels.cholesky(lower.data(), info.data, n) && kernels.triangle(lower.view(), lower.view(), false, false) &&
+         kernels.conjugate(lower, upper) && kernels.copy(transposed(factor, upper), lower.view()) && kernels.done();
 }
 
-bool cholesky_inverse(const Service& service, Device& device, const View& result, const View& factor, bool upper) {
-  if (call_vendor(service, device, {output(result), input(factor), attribute(upper)})) return true;
-  if (!able(service, factor)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, factor.dtype, batch(factor));
+bool cholesky_inverse(const OpBinding& binding, Device& device, const View& result, const View& factor, bool upper) {
+  if (call_vendor(binding, device, {output(result), input(factor), attribute(upper)})) return true;
+  if (!can_run_portable(binding, factor)) return false;
+  const Kernels kernels(binding, device, factor.dtype, batch(factor));
   const int64_t n = rows(factor);
   const Buffer x(device, factor, n, n);
-  if (!kernels.identity(x.data(), n, n) || !solve_cholesky(kernels, device, x.view(), factor, upper) ||
-      !kernels.copy(result, x.view())) {
-    return false;
-  }
-  return scope.done();
+  return kernels.identity(x.data(), n, n) && solve_cholesky(kernels, device, x.view(), factor, upper) &&
+         kernels.copy(result, x.view()) && kernels.done();
 }
 
-bool cholesky_solve(const Service& service, Device& device, const View& result, const View& b, const View& factor,
+bool cholesky_solve(const OpBinding& binding, Device& device, const View& result, const View& b, const View& factor,
                     bool upper) {
-  if (call_vendor(service, device, {output(result), input(b), input(factor), attribute(upper)})) return true;
-  if (!able(service, factor)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, factor.dtype, batch(result));
-  if (!kernels.copy(result, expanded(b, result, 2)) || !solve_cholesky(kernels, device, result, factor, upper)) {
-    return false;
-  }
-  return scope.done();
+  if (call_vendor(binding, device, {output(result), input(b), input(factor), attribute(upper)})) return true;
+  if (!can_run_portable(binding, factor)) return false;
+  const Kernels kernels(binding, device, factor.dtype, batch(result));
+  return kernels.copy(result, expanded(b, result, 2)) && solve_cholesky(kernels, device, result, factor, upper) &&
+         kernels.done();
 }
 
-bool linalg_ldl_factor(const Service& service, Device& device, const View& ld, const View& pivots, const View& info,
+bool linalg_ldl_factor(const OpBinding& binding, Device& device, const View& ld, const View& pivots, const View& info,
                        const View& a, bool hermitian) {
-  if (call_vendor(service, device, {output(ld), output(pivots), output(info), input(a), attribute(hermitian)})) {
+  if (call_vendor(binding, device, {output(ld), output(pivots), output(info), input(a), attribute(hermitian)})) {
     return true;
   }
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(a));
-  if (!kernels.copy(ld, a) || !kernels.triangle(ld, ld, false, false) ||
-      !kernels.ldl(ld.data, pivots.data, info.data, rows(a), hermitian)) {
-    return false;
-  }
-  return scope.done();
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(a));
+  return kernels.copy(ld, a) && kernels.triangle(ld, ld, false, false) &&
+         kernels.ldl(ld.data, pivots.data, info.data, rows(a), hermitian) && kernels.done();
 }
 
-bool linalg_ldl_solve(const Service& service, Device& device, const View& result, const View& ld, const View& pivots,
+bool linalg_ldl_solve(const OpBinding& binding, Device& device, const View& result, const View& ld, const View& pivots,
                       const View& b, bool hermitian) {
-  if (call_vendor(service, device, {output(result), input(ld), input(pivots), input(b), attribute(hermitian)})) {
+  if (call_vendor(binding, device, {output(result), input(ld), input(pivots), input(b), attribute(hermitian)})) {
     return true;
   }
-  if (!able(service, ld)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, ld.dtype, batch(result));
+  if (!can_run_portable(binding, ld)) return false;
+  const Kernels kernels(binding, device, ld.dtype, batch(result));
   const int64_t n = rows(result);
   const Buffer factors(device, result, n, n);
   const Memory exchanged(device, batch(result) * n, DType::kI32);
-  if (!kernels.copy(factors.view(), expanded(ld, result, 2)) || !kernels.copy_vectors(exchanged, pivots, result) ||
-      !kernels.copy(result, expanded(b, result, 2)) ||
-      !kernels.ldl_solve(result.data, factors.data(), exchanged.get(), n, columns(result), hermitian)) {
-    return false;
-  }
-  return scope.done();
+  return kernels.copy(factors.view(), expanded(ld, result, 2)) && kernels.copy_vectors(exchanged, pivots, result) &&
+         kernels.copy(result, expanded(b, result, 2)) &&
+         kernels.ldl_solve(result.data, factors.data(), exchanged.get(), n, columns(result), hermitian) &&
+         kernels.done();
 }
 
-bool linalg_solve_triangular(const Service& service, Device& device, const View& result, const View& a, const View& b,
+bool linalg_solve_triangular(const OpBinding& binding, Device& device, const View& result, const View& a, const View& b,
                              bool left, bool upper, bool of_transpose, bool unit) {
-  if (call_vendor(service, device,
+  if (call_vendor(binding, device,
                   {output(result), input(a), input(b), attribute(left), attribute(upper), attribute(of_transpose),
                    attribute(unit)})) {
     return true;
   }
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(result));
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(result));
   const int64_t n = rows(a), width = left ? columns(result) : rows(result);
   const Buffer triangle(device, result, n, n), x(device, result, n, width);
-  if (!kernels.copy(triangle.view(), expanded(a, result, 2)) ||
-      !kernels.copy(x.view(), transposed(expanded(b, result, 2), !left)) ||
-      !kernels.triangular(x.data(), triangle.data(), n, width, upper, of_transpose == left, unit) ||
-      !kernels.copy(result, transposed(x.view(), !left))) {
-    return false;
-  }
-  return scope.done();
+  return kernels.copy(triangle.view(), expanded(a, result, 2)) &&
+         kernels.copy(x.view(), transposed(expanded(b, result, 2), !left)) &&
+         kernels.triangular(x.data(), triangle.data(), n, width, upper, of_transpose == left, unit) &&
+         kernels.copy(result, transposed(x.view(), !left)) && kernels.done();
 }
 
-bool linalg_qr(const Service& service, Device& device, const View& q, const View& r, const View& a) {
-  if (call_vendor(service, device, {output(q), output(r), input(a)})) return true;
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(a));
+bool linalg_qr(const OpBinding& binding, Device& device, const View& q, const View& r, const View& a) {
+  if (call_vendor(binding, device, {output(q), output(r), input(a)})) return true;
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(a));
   const int64_t m = rows(a), n = columns(a), count = std::min(m, n);
   const Buffer w(device, a, m, n);
   const Memory tau(device, batch(a) * count, a.dtype);
@@ -524,56 +463,46 @@ bool linalg_qr(const Service& service, Device& device, const View& q, const View
                       !kernels.reflections_product(q.data, tau.get(), m, columns(q), count))) {
     return false;
   }
-  if (!kernels.triangle(r, w.view(), true, false)) return false;
-  return scope.done();
+  return kernels.triangle(r, w.view(), true, false) && kernels.done();
 }
 
-bool geqrf(const Service& service, Device& device, const View& reflections, const View& tau, const View& a) {
-  if (call_vendor(service, device, {output(reflections), output(tau), input(a)})) return true;
-  if (!able(service, a)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, a.dtype, batch(a));
-  if (!kernels.copy(reflections, a) || !kernels.reflections(reflections.data, tau.data, rows(a), columns(a))) {
-    return false;
-  }
-  return scope.done();
+bool geqrf(const OpBinding& binding, Device& device, const View& reflections, const View& tau, const View& a) {
+  if (call_vendor(binding, device, {output(reflections), output(tau), input(a)})) return true;
+  if (!can_run_portable(binding, a)) return false;
+  const Kernels kernels(binding, device, a.dtype, batch(a));
+  return kernels.copy(reflections, a) && kernels.reflections(reflections.data, tau.data, rows(a), columns(a)) &&
+         kernels.done();
 }
 
-bool linalg_householder_product(const Service& service, Device& device, const View& result, const View& reflections,
+bool linalg_householder_product(const OpBinding& binding, Device& device, const View& result, const View& reflections,
                                 const View& tau) {
-  if (call_vendor(service, device, {output(result), input(reflections), input(tau)})) return true;
-  if (!able(service, result)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, result.dtype, batch(result));
+  if (call_vendor(binding, device, {output(result), input(reflections), input(tau)})) return true;
+  if (!can_run_portable(binding, result)) return false;
+  const Kernels kernels(binding, device, result.dtype, batch(result));
   const Memory factors(device, tau.numel(), tau.dtype);
-  if (!kernels.copy_vectors(factors, tau, result) || !kernels.copy(result, reflections) ||
-      !kernels.reflections_product(result.data, factors.get(), rows(result), columns(result),
-                                   tau.sizes[tau.ndim - 1])) {
-    return false;
-  }
-  return scope.done();
+  return kernels.copy_vectors(factors, tau, result) && kernels.copy(result, reflections) &&
+         kernels.reflections_product(result.data, factors.get(), rows(result), columns(result),
+                                     tau.sizes[tau.ndim - 1]) &&
+         kernels.done();
 }
 
-bool ormqr(const Service& service, Device& device, const View& result, const View& reflections, const View& tau,
+bool ormqr(const OpBinding& binding, Device& device, const View& result, const View& reflections, const View& tau,
            const View& other, bool left, bool of_transpose) {
   if (call_vendor(
-          service, device,
+          binding, device,
           {output(result), input(reflections), input(tau), input(other), attribute(left), attribute(of_transpose)})) {
     return true;
   }
-  if (!able(service, result)) return false;
-  PortableScope scope(service);
-  const Kernels kernels(service, device, result.dtype, batch(result));
+  if (!can_run_portable(binding, result)) return false;
+  const Kernels kernels(binding, device, result.dtype, batch(result));
   const int64_t m = rows(reflections), width = left ? columns(result) : rows(result);
   const Buffer vectors(device, result, m, columns(reflections)), x(device, result, m, width);
   const Memory factors(device, tau.numel(), tau.dtype);
-  if (!kernels.copy(vectors.view(), reflections) || !kernels.copy_vectors(factors, tau, result) ||
-      !kernels.copy(x.view(), transposed(other, !left)) || !kernels.conjugate(x, !left) ||
-      !kernels.reflect(x.data(), vectors.view(), factors.get(), width, tau.sizes[tau.ndim - 1], of_transpose == left) ||
-      !kernels.conjugate(x, !left) || !kernels.copy(result, transposed(x.view(), !left))) {
-    return false;
-  }
-  return scope.done();
+  return kernels.copy(vectors.view(), reflections) && kernels.copy_vectors(factors, tau, result) &&
+         kernels.copy(x.view(), transposed(other, !left)) && kernels.conjugate(x, !left) &&
+         kernels.reflect(x.data(), vectors.view(), factors.get(), width, tau.sizes[tau.ndim - 1],
+                         of_transpose == left) &&
+         kernels.conjugate(x, !left) && kernels.copy(result, transposed(x.view(), !left)) && kernels.done();
 }
 
 }  // namespace hp::ops

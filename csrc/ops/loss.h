@@ -1,45 +1,62 @@
-// Losses. All views are contiguous and floating-point ones of one dtype, but for class indices.
+// Losses and their backward. All views but CTC targets are contiguous; all but class indices have one floating-point
+// dtype.
 #pragma once
 
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
 
 namespace hp::ops {
 
-enum class Reduction : int64_t { kNone, kMean, kSum };
+enum class LossReduction : int64_t { kNone, kMean, kSum };
 
-// Losses from two elements each.
-enum class PairLoss : int { kSquared, kSmoothL1, kHuber, kBinaryCrossEntropy };
+// Losses of one element of self and one of target.
+enum class ElementwiseLoss : int { kSquared, kSmoothL1, kHuber, kBinaryCrossEntropy };
 
-// `bend`, an attribute of those that have one: where squares turn to lines. `weight` may be undefined. out has the
-// sizes of self, or no dimensions where the losses are reduced.
-bool pair_loss(const Service& service, Device& device, PairLoss loss, const View& out, const View& self,
-               const View& target, const View& weight, Reduction reduction, double bend);
+// `threshold`: where smooth L1 and Huber change from quadratic to linear. `weight` may be undefined. out has the sizes
+// of self, or no dimensions if reduced.
+bool elementwise_loss(const OpBinding& binding, Device& device, ElementwiseLoss loss, const View& out, const View& self,
+                      const View& target, const View& weight, LossReduction reduction, double threshold);
 // grad has the sizes of self, or one element.
-bool pair_loss_backward(const Service& service, Device& device, PairLoss loss, const View& out, const View& grad,
-                        const View& self, const View& target, const View& weight, Reduction reduction, double bend);
+bool elementwise_loss_backward(const OpBinding& binding, Device& device, ElementwiseLoss loss, const View& out,
+                               const View& grad, const View& self, const View& target, const View& weight,
+                               LossReduction reduction, double threshold);
 
-// self: batch x classes x places; target: batch x places.
-struct Classes {
-  int64_t batch, classes, places;
+// self: batch x classes x positions; target: batch x positions.
+struct ClassificationShape {
+  int64_t batch, classes, positions;
 };
-bool nll_loss(const Service& service, Device& device, const View& out, const View& total_weight, const View& self,
-              const View& target, const View& weight, const Classes& shape, Reduction reduction, int64_t ignore_index);
-bool nll_loss_backward(const Service& service, Device& device, const View& out, const View& grad, const View& self,
-                       const View& target, const View& weight, const View& total_weight, const Classes& shape,
-                       Reduction reduction, int64_t ignore_index);
+bool nll_loss(const OpBinding& binding, Device& device, const View& out, const View& total_weight, const View& self,
+              const View& target, const View& weight, const ClassificationShape& shape, LossReduction reduction,
+              int64_t ignore_index);
+bool nll_loss_backward(const OpBinding& binding, Device& device, const View& out, const View& grad, const View& self,
+                       const View& target, const View& weight, const View& total_weight,
+                       const ClassificationShape& shape, LossReduction reduction, int64_t ignore_index);
 
 // self: rows x classes; target: rows. p is 1 or 2.
-bool multi_margin_loss(const Service& service, Device& device, const View& out, const View& self, const View& target,
-                       const View& weight, const Classes& shape, int64_t p, double margin, Reduction reduction);
-bool multi_margin_loss_backward(const Service& service, Device& device, const View& out, const View& grad,
-                                const View& self, const View& target, const View& weight, const Classes& shape,
-                                int64_t p, double margin, Reduction reduction);
+bool multi_margin_loss(const OpBinding& binding, Device& device, const View& out, const View& self, const View& target,
+                       const View& weight, const ClassificationShape& shape, int64_t p, double margin,
+                       LossReduction reduction);
+bool multi_margin_loss_backward(const OpBinding& binding, Device& device, const View& out, const View& grad,
+                                const View& self, const View& target, const View& weight,
+                                const ClassificationShape& shape, int64_t p, double margin, LossReduction reduction);
 
 // self, target and is_target: rows x classes.
-bool multilabel_margin_loss(const Service& service, Device& device, const View& out, const View& is_target,
-                            const View& self, const View& target, const Classes& shape, Reduction reduction);
-bool multilabel_margin_loss_backward(const Service& service, Device& device, const View& out, const View& grad,
-                                     const View& self, const View& target, const View& is_target, const Classes& shape,
-                                     Reduction reduction);
+bool multilabel_margin_loss(const OpBinding& binding, Device& device, const View& out, const View& is_target,
+                            const View& self, const View& target, const ClassificationShape& shape,
+                            LossReduction reduction);
+bool multilabel_margin_loss_backward(const OpBinding& binding, Device& device, const View& out, const View& grad,
+                                     const View& self, const View& target, const View& is_target,
+                                     const ClassificationShape& shape, LossReduction reduction);
+
+// Log probabilities are steps x batch x labels. `lengths` is int64, batch x 3: steps, labels, and the offset of the
+// first label in `view`, whose labels are `stride` apart. Only `view` may be strided; none is empty.
+struct CtcTargets {
+  View view, lengths;
+  int64_t stride, blank;
+};
+// alpha: batch x steps x (2 * max labels + 1).
+bool ctc_loss(const OpBinding& binding, Device& device, const View& losses, const View& alpha, const View& logs,
+              const CtcTargets& targets);
+bool ctc_loss_backward(const OpBinding& binding, Device& device, const View& out, const View& grad, const View& logs,
+                       const CtcTargets& targets, const View& losses, const View& alpha, bool zero_infinity);
 
 }  // namespace hp::ops

@@ -1,31 +1,31 @@
-// Matrix products.
+// Matrix products, batched or not, and dot products.
 #pragma once
 
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
 
 namespace hp::ops {
 
-// A number in front of an operand; integer dtypes use the whole number.
+// A scalar factor. Integer dtypes use `integer`, the others `real`.
 struct Factor {
   double real = 1;
   int64_t integer = 1;
 };
 
-// out = a @ b: two matrices, or two batches of matrices.
-bool matmul(const Service& service, Device& device, const View& out, const View& a, const View& b);
+// out = a @ b, for two matrices or two batches of matrices.
+bool matmul(const OpBinding& binding, Device& device, const View& out, const View& a, const View& b);
 
-// out = beta * self + alpha * a @ b. `self` has the sizes of out (broadcast by stride 0), or is undefined where beta is
-// zero: what is in it must not matter then. `product` is the vendor's kernel for the product alone, if there is one: it
-// is used where the vendor has none for the whole.
-bool addmm(const Service& service, const Kernel* product, Device& device, const View& out, const View& self,
+// out = beta * self + alpha * a @ b. `self` has the sizes of out (broadcast with stride 0), or is undefined if beta is
+// zero, when its values (NaN) must not matter. `product` is the vendor kernel for a @ b, or null; used if the vendor
+// has no kernel for addmm.
+bool addmm(const OpBinding& binding, const Kernel* product, Device& device, const View& out, const View& self,
            const View& a, const View& b, Factor beta, Factor alpha);
 
-// The same with our kernel, as a part of another operator's work: nothing is counted. `self` may be undefined; for
-// complex numbers it must be, and alpha is 1. `out` and `self` may have the dtype that sums of a's are gathered in.
-bool launch_product(const Service& service, Device& device, const View& out, const View& self, const View& a,
-                    const View& b, Factor beta, Factor alpha);
+// The same with the portable kernel and without counting the call, for use inside other operators. `self` may be
+// undefined; for complex dtypes it must be, and alpha must be 1. `out` and `self` may have a's accumulation dtype.
+bool launch_matmul(const OpBinding& binding, Device& device, const View& out, const View& self, const View& a,
+                   const View& b, Factor beta, Factor alpha);
 
-// out = the inner product of two vectors.
-bool dot(const Service& service, Device& device, const View& out, const View& a, const View& b);
+// out = the dot product of two vectors.
+bool dot(const OpBinding& binding, Device& device, const View& out, const View& a, const View& b);
 
 }  // namespace hp::ops

@@ -1,16 +1,16 @@
-// Steps of optimisers on lists of tensors, and the scaling of gradients.
+// Fused optimizer steps on lists of tensors, and gradient scaling for AMP.
 #pragma once
 
 #include <vector>
 
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
 
 namespace hp::ops {
 
-// Lists of one length. All tensors of one position have the same dtype and are dense with the same strides.
+// Lists have equal length. Tensors at one index have the same dtype and are dense with the same strides.
 using Views = std::vector<View>;
 
-// What every step has: undefined views for what is not there, else one float32 each. `lr_tensor` takes the place of lr.
+// Common to all steps. Views are undefined or hold one float32; `lr_tensor`, if defined, replaces lr.
 struct StepOptions {
   double lr = 0;
   View lr_tensor, grad_scale, found_inf;
@@ -20,27 +20,27 @@ struct StepOptions {
 
 struct AdamOptions {
   double beta1, beta2, eps;
-  bool decoupled, amsgrad;  // the weight decay of AdamW
+  bool decoupled, amsgrad;  // decoupled: AdamW's weight decay
 };
-bool fused_adam(const Service& service, Device& device, const Views& params, const Views& grads, const Views& averages,
-                const Views& squares, const Views& highest, const Views& steps, const StepOptions& step,
-                const AdamOptions& options);
+bool fused_adam(const OpBinding& binding, Device& device, const Views& params, const Views& grads,
+                const Views& averages, const Views& squares, const Views& max_squares, const Views& steps,
+                const StepOptions& step, const AdamOptions& options);
 
 struct SgdOptions {
   double momentum, dampening;
   bool nesterov, first_step;
 };
 // `buffers` is empty without momentum.
-bool fused_sgd(const Service& service, Device& device, const Views& params, const Views& grads, const Views& buffers,
+bool fused_sgd(const OpBinding& binding, Device& device, const Views& params, const Views& grads, const Views& buffers,
                const StepOptions& step, const SgdOptions& options);
 
-bool fused_adagrad(const Service& service, Device& device, const Views& params, const Views& grads, const Views& sums,
+bool fused_adagrad(const OpBinding& binding, Device& device, const Views& params, const Views& grads, const Views& sums,
                    const Views& steps, const StepOptions& step, double lr_decay, double eps);
 
-// The tensors are dense, of any floating-point dtypes.
-bool amp_unscale(const Service& service, Device& device, const Views& grads, const View& found_inf,
+// The gradients are dense, of any floating-point dtypes.
+bool amp_unscale(const OpBinding& binding, Device& device, const Views& grads, const View& found_inf,
                  const View& inv_scale);
-bool amp_update_scale(const Service& service, Device& device, const View& scale, const View& tracker,
+bool amp_update_scale(const OpBinding& binding, Device& device, const View& scale, const View& tracker,
                       const View& found_inf, double growth, double backoff, int64_t interval);
 
 }  // namespace hp::ops

@@ -1,26 +1,29 @@
-// Reductions by one rule: what they give, of the elements along the dimensions that have a bit in `dims`. out has the
-// kept dimensions, and with keepdim the reduced ones too.
+// Reductions over the dimensions whose bit is set in `dims`. out has the other dimensions, and with keepdim the reduced
+// ones with size 1.
 #pragma once
 
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
 
 namespace hp::ops {
 
-// One of the operators that need nothing but dimensions.
-using Reducer = bool(const Service& service, Device& device, const View& out, const View& self, uint64_t dims,
+// Signature of reductions without further parameters.
+using Reducer = bool(const OpBinding& binding, Device& device, const View& out, const View& self, uint64_t dims,
                      bool keepdim);
 Reducer sum, nansum, mean, prod, amax, amin, any, all;
 
-bool vector_norm(const Service& service, Device& device, const View& out, const View& self, double ord, uint64_t dims,
+bool vector_norm(const OpBinding& binding, Device& device, const View& out, const View& self, double ord, uint64_t dims,
                  bool keepdim);
 
-bool aminmax(const Service& service, Device& device, const View& smallest, const View& largest, const View& self,
+bool aminmax(const OpBinding& binding, Device& device, const View& smallest, const View& largest, const View& self,
              uint64_t dims, bool keepdim);
 
 // self is a matrix, out has no dimensions.
-bool trace(const Service& service, Device& device, const View& out, const View& self);
+bool trace(const OpBinding& binding, Device& device, const View& out, const View& self);
 
-// self and other are contiguous and alike; out has no dimensions, and the dtype bool.
-bool equal(const Service& service, Device& device, const View& out, const View& self, const View& other);
+// self and other are contiguous, with the same sizes and dtype; out is bool and has no dimensions.
+bool equal(const OpBinding& binding, Device& device, const View& out, const View& self, const View& other);
+
+// 64-bit hash of each row of a contiguous matrix; out has one 64-bit element per row.
+bool hash_tensor(const OpBinding& binding, Device& device, const View& out, const View& self);
 
 }  // namespace hp::ops

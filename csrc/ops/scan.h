@@ -1,15 +1,15 @@
-// Running totals and extremes along a dimension. All views are contiguous and of one shape.
+// Cumulative sums, products and extremes along a dimension. All views are contiguous and of one shape.
 #pragma once
 
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
 
 namespace hp::ops {
 
-using Scan = bool(const Service& service, Device& device, const View& out, const View& self, int64_t dim);
+using Scan = bool(const OpBinding& binding, Device& device, const View& out, const View& self, int64_t dim);
 Scan cumsum, cumprod, logcumsumexp;
 
-using ScanWithPlaces = bool(const Service& service, Device& device, const View& values, const View& places,
-                            const View& self, int64_t dim);
-ScanWithPlaces cummax, cummin;
+using ScanWithIndices = bool(const OpBinding& binding, Device& device, const View& values, const View& indices,
+                             const View& self, int64_t dim);
+ScanWithIndices cummax, cummin;
 
 }  // namespace hp::ops

@@ -1,28 +1,29 @@
-// Selecting by value: what comes out depends on the data.
+// Selection by value, with data-dependent output sizes, and searches.
 #pragma once
 
 #include <memory>
 
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
+#include "core/memory/scratch.h"
 
 namespace hp {
-class TemplateKernels;
+class KernelTemplate;
 }
 
 namespace hp::ops {
 
-// Where each group of a selection writes. Made in the first of two steps; the second is one of the functions below.
-class Places {
+// The first of two steps of a selection: the offset at which each work-group writes. Pass it to a function below.
+class SelectionOffsets {
  public:
-  // Counts the elements of `self`, contiguous, that are not zero.
-  static Places of_nonzero(const Service& service, Device& device, const View& self);
-  // Those that differ from the one before.
-  static Places of_heads(const Service& service, Device& device, const View& self);
-  // Sums up repeats.
-  static Places of_repeats(const Service& service, Device& device, const View& self);
+  // Counts the nonzero elements of the contiguous `self`.
+  static SelectionOffsets of_nonzero(const OpBinding& binding, Device& device, const View& self);
+  // Counts the elements that differ from their predecessor.
+  static SelectionOffsets of_run_starts(const OpBinding& binding, Device& device, const View& self);
+  // Sums the repeat counts in `self`.
+  static SelectionOffsets of_repeats(const OpBinding& binding, Device& device, const View& self);
 
   bool available() const { return counts_ != nullptr; }
-  // How many there are in all; waits for the device.
+  // The total count. Synchronizes the current stream.
   int64_t total() const { return read_integer(*device_, counts() + groups_); }
   const int64_t* counts() const { return static_cast<const int64_t*>(counts_->get()); }
 
@@ -30,33 +31,36 @@ class Places {
   Device* device_ = nullptr;
   int64_t groups_ = 0;
   std::unique_ptr<Scratch> counts_;
-  Places(const Service& service, Device& device, TemplateKernels& kernels, const View& self, DType type, int parts);
+  SelectionOffsets(const OpBinding& binding, Device& device, KernelTemplate& kernels, const View& self, DType type,
+                   int parts);
 };
 
-// out = a row of coordinates for each element of self that is not zero, as many rows as out has.
-bool nonzero(const Service& service, Device& device, const View& out, const View& self, const Places& places);
+// out = the coordinates of the first nonzero elements of self, one row each, as many as out has rows.
+bool nonzero(const OpBinding& binding, Device& device, const View& out, const View& self,
+             const SelectionOffsets& offsets);
 // out = the elements of self where the mask is set.
-bool masked_select(const Service& service, Device& device, const View& out, const View& self, const View& mask,
-                   const Places& places);
-// Elements of source one after the other to the places of out where the mask is set.
-bool masked_scatter(const Service& service, Device& device, const View& out, const View& mask, const View& source,
-                    const Places& places);
-// out = the value, one element in device memory, where the mask is set; both have the same sizes.
-bool masked_fill(const Service& service, Device& device, const View& out, const View& mask, const View& value);
-// The heads of runs of equal elements, with the lengths of the runs and each element's run where these are defined.
-// `order`, where defined: where each element stood before it was sorted.
-bool unique(const Service& service, Device& device, const View& out, const View& inverse, const View& lengths,
-            const View& self, const View& order, const Places& places);
-// out = the number of each element of self, as often as it says.
-bool repeat_interleave(const Service& service, Device& device, const View& out, const View& self, const Places& places);
-// out = where in `sorted` each element of self belongs. sorted has one row, or one for each row of self.
-bool searchsorted(const Service& service, Device& device, const View& out, const View& sorted, const View& self,
+bool masked_select(const OpBinding& binding, Device& device, const View& out, const View& self, const View& mask,
+                   const SelectionOffsets& offsets);
+// Writes consecutive elements of source to out where the mask is set.
+bool masked_scatter(const OpBinding& binding, Device& device, const View& out, const View& mask, const View& source,
+                    const SelectionOffsets& offsets);
+// Sets out to `value`, one element in device memory, where the mask is set. mask has out's sizes.
+bool masked_fill(const OpBinding& binding, Device& device, const View& out, const View& mask, const View& value);
+// out = the first element of each run of equal elements. If defined, `lengths` gets the run lengths and `inverse` each
+// element's run; `order`, if defined, is the index of each element before sorting.
+bool unique(const OpBinding& binding, Device& device, const View& out, const View& inverse, const View& lengths,
+            const View& self, const View& order, const SelectionOffsets& offsets);
+// out = index i of each element of self, repeated self[i] times.
+bool repeat_interleave(const OpBinding& binding, Device& device, const View& out, const View& self,
+                       const SelectionOffsets& offsets);
+// out = the insertion index in `sorted` of each element of self. sorted has one row, or one per row of self.
+bool searchsorted(const OpBinding& binding, Device& device, const View& out, const View& sorted, const View& self,
                   const View& sorter, bool right);
-// out = whether each element of self is among those of `among`, which is sorted or has at most kFewMembers elements.
-constexpr int64_t kFewMembers = 32;
-bool isin(const Service& service, Device& device, const View& out, const View& self, const View& among, bool invert);
-// out = the coordinates of the elements on one side of a diagonal, `rows` lines from `first_row` on.
-bool triangle_indices(const Service& service, Device& device, const View& out, int64_t first_row, int64_t rows,
+// out = whether each element of self is in `among`, which is sorted or has at most kMaxUnsortedMembers elements.
+constexpr int64_t kMaxUnsortedMembers = 32;
+bool isin(const OpBinding& binding, Device& device, const View& out, const View& self, const View& among, bool invert);
+// out = the coordinates of the elements of a triangle, for `rows` rows starting at `first_row`.
+bool triangle_indices(const OpBinding& binding, Device& device, const View& out, int64_t first_row, int64_t rows,
                       int64_t columns, int64_t offset, bool upper);
 
 }  // namespace hp::ops

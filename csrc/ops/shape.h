@@ -1,38 +1,39 @@
-// Operators that put elements elsewhere.
+// Operators that rearrange elements: concatenation, flips, rotations, triangles and sliding windows.
 #pragma once
 
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
 
 namespace hp::ops {
 
-// out = the parts one after another along `dim`. Parts have as many dimensions as out, and may need conversion.
-bool cat(const Service& service, Device& device, const View& out, const View* parts, int64_t count, int64_t dim);
+// Concatenates the parts along `dim`. Parts have as many dimensions as out; their dtypes may differ from out's.
+bool cat(const OpBinding& binding, Device& device, const View& out, const View* parts, int64_t count, int64_t dim);
 
-// out = self with the order reversed along each of `dims`.
-bool flip(const Service& service, Device& device, const View& out, const View& self, const int64_t* dims,
+// out = self reversed along each of `dims`.
+bool flip(const OpBinding& binding, Device& device, const View& out, const View& self, const int64_t* dims,
           int64_t count);
 
-// out = self with each dimension rotated by its shift, which is between 0 and the size.
-bool roll(const Service& service, Device& device, const View& out, const View& self, const int64_t* shifts);
+// out = self rotated along each dimension d by shifts[d], 0 <= shifts[d] <= size.
+bool roll(const OpBinding& binding, Device& device, const View& out, const View& self, const int64_t* shifts);
 
-// out = self, zero below (upper) or above (lower) the diagonal of each matrix. Both contiguous; they may be one.
-bool triu(const Service& service, Device& device, const View& out, const View& self, int64_t diagonal);
-bool tril(const Service& service, Device& device, const View& out, const View& self, int64_t diagonal);
+// The upper or lower triangle of each matrix, zero elsewhere. Both are contiguous; out may be self.
+bool triu(const OpBinding& binding, Device& device, const View& out, const View& self, int64_t diagonal);
+bool tril(const OpBinding& binding, Device& device, const View& out, const View& self, int64_t diagonal);
 
-// out = self with `groups` runs of channels interleaved; dimension 1 holds the channels.
-bool channel_shuffle(const Service& service, Device& device, const View& out, const View& self, int64_t groups);
+// out = self with its `groups` groups of channels (dimension 1) interleaved.
+bool channel_shuffle(const OpBinding& binding, Device& device, const View& out, const View& self, int64_t groups);
 
-// The gradient of unfold: grad_input = sums of the windows of `size`, each `step` after the last, in the last dimension
-// of grad. Both contiguous.
-bool unfold_backward(const Service& service, Device& device, const View& grad_input, const View& grad, int64_t dim,
+// Gradient of unfold: adds the windows in the last dimension of grad, of `size` elements at every `step`, to
+// grad_input. Both are contiguous.
+bool unfold_backward(const OpBinding& binding, Device& device, const View& grad_input, const View& grad, int64_t dim,
                      int64_t size, int64_t step);
 
-// Sliding windows over the last two of (batch, channels, height, width), as columns, and back by adding up. Each
-// attribute is a pair for height and width. All contiguous.
-struct Windows {
+// im2col copies the sliding windows of a (batch, channels, height, width) image to columns; col2im adds columns back to
+// the image. Each attribute is (height, width). All views are contiguous.
+struct Im2colWindow {
   int64_t kernel[2], dilation[2], padding[2], stride[2];
 };
-bool im2col(const Service& service, Device& device, const View& out, const View& self, const Windows& windows);
-bool col2im(const Service& service, Device& device, const View& out, const View& columns, const Windows& windows);
+bool im2col(const OpBinding& binding, Device& device, const View& out, const View& self, const Im2colWindow& windows);
+bool col2im(const OpBinding& binding, Device& device, const View& out, const View& columns,
+            const Im2colWindow& windows);
 
 }  // namespace hp::ops

@@ -1,18 +1,18 @@
-// Softmax, its logarithm, and the logarithm of a sum of exponentials.
+// Softmax, log-softmax, their backward, and logsumexp.
 #pragma once
 
-#include "../core/service.h"
+#include "core/dispatch/vendor_call.h"
 
 namespace hp::ops {
 
 // All views are contiguous. out may be of a wider dtype than self.
-bool softmax(const Service& service, Device& device, const View& out, const View& self, int64_t dim, bool logarithm);
+bool softmax(const OpBinding& binding, Device& device, const View& out, const View& self, int64_t dim, bool logarithm);
 
-// `output` is the result of the forward pass; grad has its dtype, and out that of the forward pass' input.
-bool softmax_backward(const Service& service, Device& device, const View& out, const View& grad, const View& output,
+// `output` is the forward result; grad has its dtype, out has the dtype of the forward input.
+bool softmax_backward(const OpBinding& binding, Device& device, const View& out, const View& grad, const View& output,
                       int64_t dim, bool logarithm);
 
-// Along the last dimension, which out does not have.
-bool logsumexp(const Service& service, Device& device, const View& out, const View& self);
+// Reduces the last dimension, which out does not have.
+bool logsumexp(const OpBinding& binding, Device& device, const View& out, const View& self);
 
 }  // namespace hp::ops

@@ -1,54 +1,53 @@
-#include "sort.h"
+#include "ops/sort.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "../core/template_call.h"
-#include "rows.h"
+#include "core/dispatch/template_call.h"
+#include "core/memory/scratch.h"
+#include "ops/detail/row_shape.h"
 
 namespace hp::ops {
 namespace {
 
-// As in kernels/sort.c.
+// Shared with kernels/sources/sort.c.
 constexpr int64_t kStack = 2048, kChunk = 65536, kSegment = 16384;
-// Groups that share scratch memory; the rows they take do not depend on the number of threads.
+// Max work-groups that share scratch memory. Fixed, so that results do not depend on the number of threads.
 constexpr int64_t kSlots = 16;
 
-enum What { kPlace, kMedian, kNumberMedian, kMode };
+enum Statistic { kKth, kMedian, kNanMedian, kMode };  // STATISTIC in the kernels
 
 int64_t item_bytes(DType dtype) { return info(dtype).bytes == 8 ? 16 : 8; }
 
-bool able(const Service& service, const View& self) {
-  return service.has_compiler && self.defined() && !is_complex(self.dtype);
+bool can_run_portable(const OpBinding& binding, const View& self) {
+  return binding.portable_allowed && self.defined() && !is_complex(self.dtype);
 }
 
-// Sorts every row into `first` with the help of `second`; the result is returned.
-void* sort_long(const Service& service, Device& device, const View& self, const Rows& rows, bool descending,
+// Sorts every row, using `first` and `second` as buffers. Returns the one with the result, or null without a kernel.
+void* sort_long(const OpBinding& binding, Device& device, const View& self, const RowShape& rows, bool descending,
                 void* first, void* second) {
-  static TemplateKernels chunks("sort:chunks", {"T"}, {"DESCENDING"});
-  static TemplateKernels merge("sort:merge", {"T"}, {"DESCENDING"});
+  static KernelTemplate chunks("sort:chunks", {"T"}, {"DESCENDING"});
+  static KernelTemplate merge("sort:merge", {"T"}, {"DESCENDING"});
   const int64_t count = rows.outer * rows.inner, n = rows.n;
   TemplateCall call(chunks, device, {self.dtype}, {descending});
-  if (!call.available()) return nullptr;
-  const int64_t per_row = (n + kChunk - 1) / kChunk, segments = (n + kSegment - 1) / kSegment;
+  const int64_t per_row = ceil_div(n, kChunk), segments = ceil_div(n, kSegment);
   call.pointer(first).pointer(second).arg(self).integer(n).integer(rows.inner).integer(per_row);
-  call.launch(service.op, count * per_row);
+  if (!call.launch(binding.op, count * per_row)) return nullptr;
   for (int64_t width = kChunk; width < n; width *= 2) {
     TemplateCall next(merge, device, {self.dtype}, {descending});
-    if (!next.available()) return nullptr;
     next.pointer(second).pointer(first).integer(n).integer(width).integer(segments);
-    next.launch(service.op, count * segments);
+    if (!next.launch(binding.op, count * segments)) return nullptr;
     std::swap(first, second);
   }
   return first;
 }
 
-// A few long rows keep all threads busy only if each is shared.
-bool shared(const Rows& rows) { return rows.outer * rows.inner < 8 && rows.n > kChunk; }
+// Whether several work-groups should share a row: with few, long rows.
+bool shared(const RowShape& rows) { return rows.outer * rows.inner < 8 && rows.n > kChunk; }
 
-// One launch over rows, each by one group.
+// One launch in which each row belongs to one work-group.
 struct RowLaunch {
-  RowLaunch(TemplateCall& call, Device& device, const View& self, const Rows& rows, int64_t need)
+  RowLaunch(TemplateCall& call, Device& device, const View& self, const RowShape& rows, int64_t need)
       : per_group(call.rows_per_group(rows.n)), groups((rows.outer * rows.inner + per_group - 1) / per_group) {
     if (need <= kStack && device.plugin.compiler.group_size == 1) return;
     groups = std::min(groups, kSlots);
@@ -59,111 +58,105 @@ struct RowLaunch {
   std::optional<Scratch> scratch;
 };
 
-// The first k of the order.
-bool first_of_order(const Service& service, Device& device, const View& values, const View& places, const View& self,
+// Writes the first k elements of the sorted order.
+bool first_of_order(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
                     int64_t k, int64_t dim, bool descending) {
-  static TemplateKernels finish("sort:finish", {"T"}, {"DESCENDING"});
-  static TemplateKernels kernels("sort:rows", {"T"}, {"DESCENDING"});
-  const Rows rows(self, dim);
-  if (!able(service, self) || rows.n > UINT32_MAX) return false;
-  PortableScope scope(service);
+  static KernelTemplate finish("sort:finish", {"T"}, {"DESCENDING"});
+  static KernelTemplate kernels("sort:rows", {"T"}, {"DESCENDING"});
+  const RowShape rows(self, dim);
+  if (!can_run_portable(binding, self) || rows.n > UINT32_MAX) return false;
+  PortableScope scope(binding);
   const int64_t count = rows.outer * rows.inner;
   const bool select = 4 * k <= rows.n && 2 * k + 128 <= kStack;
   if (shared(rows) && !select) {
     const int64_t bytes = count * rows.n * item_bytes(self.dtype);
     const Scratch a(device, bytes), b(device, bytes);
-    const void* const sorted = sort_long(service, device, self, rows, descending, a.get(), b.get());
+    const void* const sorted = sort_long(binding, device, self, rows, descending, a.get(), b.get());
+    if (sorted == nullptr) return false;
     TemplateCall call(finish, device, {self.dtype}, {descending});
-    if (sorted == nullptr || !call.available()) return false;
-    call.arg(values)
-        .arg(places)
-        .arg(self)
-        .pointer(sorted)
-        .integer(count)
-        .integer(rows.n)
-        .integer(rows.inner)
-        .integer(k);
-    call.launch_elements(service.op, count * k);
-    return scope.done();
+    call.arg(values).arg(indices).arg(self).pointer(sorted);
+    call.integer(count).integer(rows.n).integer(rows.inner).integer(k);
+    return call.launch_elements(binding.op, count * k) && scope.done();
   }
   TemplateCall call(kernels, device, {self.dtype}, {descending});
   if (!call.available()) return false;
   const RowLaunch launch(call, device, self, rows, select ? 2 * k + 128 : rows.n);
-  call.arg(values).arg(places).arg(self).pointer(launch.memory(self));
+  call.arg(values).arg(indices).arg(self).pointer(launch.memory(self));
   call.integer(count).integer(rows.n).integer(rows.inner).integer(k).integer(launch.groups).integer(launch.per_group);
-  call.launch(service.op, launch.groups);
+  call.launch(binding.op, launch.groups);
   return scope.done();
 }
 
-bool pick(const Service& service, Device& device, const View& values, const View& places, const View& self, int64_t k,
-          int64_t dim, What what) {
-  static TemplateKernels kernels("sort:pick", {"T"}, {"DESCENDING", "WHAT", "SORTED"});
-  const Rows rows(self, dim);
-  if (!able(service, self) || rows.n > UINT32_MAX) return false;
-  PortableScope scope(service);
+bool pick(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
+          int64_t k, int64_t dim, Statistic statistic) {
+  static KernelTemplate kernels("sort:pick", {"T"}, {"DESCENDING", "STATISTIC", "SORTED"});
+  const RowShape rows(self, dim);
+  if (!can_run_portable(binding, self) || rows.n > UINT32_MAX) return false;
+  PortableScope scope(binding);
   const int64_t count = rows.outer * rows.inner;
   const bool sorted = shared(rows);
-  TemplateCall call(kernels, device, {self.dtype}, {0, what, sorted});
+  TemplateCall call(kernels, device, {self.dtype}, {0, statistic, sorted});
   if (!call.available()) return false;
-  call.arg(values).arg(places).arg(self);
+  call.arg(values).arg(indices).arg(self);
   if (sorted) {
     const int64_t bytes = count * rows.n * item_bytes(self.dtype);
     const Scratch a(device, bytes), b(device, bytes);
-    const void* const items = sort_long(service, device, self, rows, false, a.get(), b.get());
+    const void* const items = sort_long(binding, device, self, rows, false, a.get(), b.get());
     if (items == nullptr) return false;
     call.pointer(items).integer(count).integer(rows.n).integer(rows.inner).integer(k).integer(count).integer(1);
-    call.launch(service.op, count);
+    call.launch(binding.op, count);
     return scope.done();
   }
   const RowLaunch launch(call, device, self, rows, rows.n);
   call.pointer(launch.memory(self)).integer(count).integer(rows.n).integer(rows.inner).integer(k);
-  call.integer(launch.groups).integer(launch.per_group).launch(service.op, launch.groups);
+  call.integer(launch.groups).integer(launch.per_group).launch(binding.op, launch.groups);
   return scope.done();
 }
 
-bool pick_one(const Service& service, Device& device, const View& values, const View& places, const View& self,
-              int64_t dim, bool keepdim, What what) {
-  return call_vendor(service, device,
-                     {output(values), output(places), input(self), attribute(dim), attribute(keepdim)}) ||
-         pick(service, device, values, places, self, 0, dim, what);
+bool pick_one(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
+              int64_t dim, bool keepdim, Statistic statistic) {
+  return call_vendor(binding, device,
+                     {output(values), output(indices), input(self), attribute(dim), attribute(keepdim)}) ||
+         pick(binding, device, values, indices, self, 0, dim, statistic);
 }
 
 }  // namespace
 
-bool sort(const Service& service, Device& device, const View& values, const View& places, const View& self, int64_t dim,
-          bool descending, bool stable) {
-  return call_vendor(
-             service, device,
-             {output(values), output(places), input(self), attribute(dim), attribute(descending), attribute(stable)}) ||
-         first_of_order(service, device, values, places, self, self.ndim == 0 ? 1 : self.sizes[dim], dim, descending);
+bool sort(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
+          int64_t dim, bool descending, bool stable) {
+  return call_vendor(binding, device,
+                     {output(values), output(indices), input(self), attribute(dim), attribute(descending),
+                      attribute(stable)}) ||
+         first_of_order(binding, device, values, indices, self, self.ndim == 0 ? 1 : self.sizes[dim], dim, descending);
 }
 
-bool topk(const Service& service, Device& device, const View& values, const View& places, const View& self, int64_t k,
-          int64_t dim, bool largest, bool sorted) {
-  return call_vendor(service, device,
-                     {output(values), output(places), input(self), attribute(k), attribute(dim), attribute(largest),
+bool topk(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
+          int64_t k, int64_t dim, bool largest, bool sorted) {
+  return call_vendor(binding, device,
+                     {output(values), output(indices), input(self), attribute(k), attribute(dim), attribute(largest),
                       attribute(sorted)}) ||
-         first_of_order(service, device, values, places, self, k, dim, largest);
+         first_of_order(binding, device, values, indices, self, k, dim, largest);
 }
 
-bool kthvalue(const Service& service, Device& device, const View& values, const View& places, const View& self,
+bool kthvalue(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
               int64_t k, int64_t dim, bool keepdim) {
-  return call_vendor(service, device,
-                     {output(values), output(places), input(self), attribute(k), attribute(dim), attribute(keepdim)}) ||
-         pick(service, device, values, places, self, k - 1, dim, kPlace);
+  return call_vendor(
+             binding, device,
+             {output(values), output(indices), input(self), attribute(k), attribute(dim), attribute(keepdim)}) ||
+         pick(binding, device, values, indices, self, k - 1, dim, kKth);
 }
 
-bool median(const Service& service, Device& device, const View& values, const View& places, const View& self,
+bool median(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
             int64_t dim, bool keepdim) {
-  return pick_one(service, device, values, places, self, dim, keepdim, kMedian);
+  return pick_one(binding, device, values, indices, self, dim, keepdim, kMedian);
 }
-bool nanmedian(const Service& service, Device& device, const View& values, const View& places, const View& self,
+bool nanmedian(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
                int64_t dim, bool keepdim) {
-  return pick_one(service, device, values, places, self, dim, keepdim, kNumberMedian);
+  return pick_one(binding, device, values, indices, self, dim, keepdim, kNanMedian);
 }
-bool mode(const Service& service, Device& device, const View& values, const View& places, const View& self, int64_t dim,
-          bool keepdim) {
-  return pick_one(service, device, values, places, self, dim, keepdim, kMode);
+bool mode(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
+          int64_t dim, bool keepdim) {
+  return pick_one(binding, device, values, indices, self, dim, keepdim, kMode);
 }
 
 }  // namespace hp::ops

@@ -1,4 +1,4 @@
-// What nearly every file of the adapter includes, compiled once.
+// Precompiled header of the Paddle adapter.
 #pragma once
 
-#include "call.h"
+#include "dispatch/call.h"

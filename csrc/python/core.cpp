@@ -1,15 +1,15 @@
-// Python bindings of the framework-free core.
+// Python bindings for csrc/core.
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "allocator.h"
-#include "launch.h"
-#include "operator.h"
-#include "plugin.h"
-#include "portable.h"
-#include "rules.h"
-#include "runtime.h"
+#include "core/dispatch/launch.h"
+#include "core/dispatch/operator.h"
+#include "core/dispatch/portable_kernel.h"
+#include "core/dispatch/tier_rules.h"
+#include "core/memory/allocator.h"
+#include "core/runtime/plugin.h"
+#include "core/runtime/runtime.h"
 
 namespace py = pybind11;
 
@@ -19,7 +19,7 @@ hp::Runtime& runtime_named(const std::string& name) {
   for (hp::Runtime* runtime : hp::Runtime::mounted()) {
     if (runtime->name() == name) return *runtime;
   }
-  throw hp::Error(HP_INVALID_ARGUMENT, "no plug-in named '" + name + "' is mounted");
+  throw hp::Error(HP_INVALID_ARGUMENT, "no plug-in named '" + name + "' is mounted: mount it first");
 }
 
 py::list devices_of(const std::string& name) {
@@ -30,7 +30,8 @@ py::list devices_of(const std::string& name) {
     const HpProperties properties = device.properties();
     const auto [free_bytes, total_bytes] = device.memory_info();
     py::dict entry;
-    entry["device"] = device.name();
+    entry["plugin"] = name;
+    entry["index"] = i;
     entry["name"] = std::string(properties.name);
     entry["compute_units"] = properties.compute_units;
     entry["free_memory"] = free_bytes;
@@ -40,7 +41,7 @@ py::list devices_of(const std::string& name) {
   return devices;
 }
 
-// A Python callable listening on the observer point: called as callable(operator, tier, begin).
+// A Python observer, called as callback(operator, tier, begin).
 struct PythonObserver {
   py::function callback;
   int id = 0;
@@ -88,11 +89,11 @@ PYBIND11_MODULE(_core, m) {
   m.def("reset_counters", &hp::reset_counters);
   m.def("cpu_costs", &hp::cpu_costs);
 
-  // Rules are pairs of a pattern and the names of the tiers that it denies.
-  m.def("set_rules", [](const std::vector<std::pair<std::string, std::vector<std::string>>>& given) {
-    std::vector<hp::Rule> rules;
-    for (const auto& [pattern, denied] : given) {
-      hp::Rule rule{pattern, 0};
+  // A rule is a pair: an operator pattern, and the names of the tiers it denies.
+  m.def("set_rules", [](const std::vector<std::pair<std::string, std::vector<std::string>>>& entries) {
+    std::vector<hp::TierRule> rules;
+    for (const auto& [pattern, denied] : entries) {
+      hp::TierRule rule{pattern, 0};
       for (int tier = 0; tier < hp::kNumTiers; ++tier) {
         for (const std::string& name : denied) {
           if (name == hp::tier_name(static_cast<hp::Tier>(tier)))
@@ -103,7 +104,7 @@ PYBIND11_MODULE(_core, m) {
     }
     hp::set_rules(rules);
   });
-  m.def("set_watched", &hp::set_watched);
+  m.def("set_intercepted", &hp::set_intercepted);
 
   m.def("override_kernel", [](const std::string& runtime, const std::string& name, uintptr_t function, uint64_t flags) {
     return hp::KernelRegistry::override_kernel(runtime_named(runtime), name, reinterpret_cast<void*>(function), flags);
@@ -111,7 +112,7 @@ PYBIND11_MODULE(_core, m) {
   m.def("remove_override", [](const std::string& runtime, int64_t token) {
     hp::KernelRegistry::remove_override(runtime_named(runtime), token);
   });
-  m.def("note_declined", &hp::note_declined);
+  m.def("mark_declined", &hp::mark_declined);
   m.attr("KERNEL_STRIDED") = static_cast<uint64_t>(HP_KERNEL_STRIDED);
   m.attr("KERNEL_PYTHON") = hp::kPythonKernel;
 
@@ -130,19 +131,19 @@ PYBIND11_MODULE(_core, m) {
     }
     return py::bytes(binary);
   });
-  // A program's own kernels: loaded once, and launched with arguments that Python packed, each a pointer or not.
+  // User-written kernels. Each launch argument is (is_pointer, packed bytes).
   m.def("load_kernel", [](const std::string& runtime, int index, const std::string& binary, const std::string& name) {
     hp::Device& device = runtime_named(runtime).device(index);
     py::gil_scoped_release release;
     return reinterpret_cast<uintptr_t>(hp::load_function(device, binary, name));
   });
   m.def("launch_kernel", [](const std::string& runtime, int index, const std::string& op_name, uintptr_t function,
-                            int64_t groups, const std::vector<std::pair<bool, std::string>>& given) {
+                            int64_t groups, const std::vector<std::pair<bool, std::string>>& values) {
     hp::Device& device = runtime_named(runtime).device(index);
     hp::Operator& op = hp::Operator::intern(op_name);
     if (!op.allows(hp::Tier::kPortable)) return false;
     std::vector<HpLaunchArg> args;
-    for (const auto& [is_pointer, value] : given) {
+    for (const auto& [is_pointer, value] : values) {
       args.push_back({value.data(), static_cast<uint32_t>(value.size()), is_pointer ? 1u : 0u});
     }
     py::gil_scoped_release release;
@@ -152,20 +153,20 @@ PYBIND11_MODULE(_core, m) {
     return true;
   });
 
-  m.def("set_specialiser", [](py::function function) {
-    // Leaked: kernels are made until the process ends, and the interpreter may be gone before that.
-    auto* kept = new py::function(std::move(function));
-    hp::set_specialiser([kept](hp::Device& device, const std::string& op, const std::string& description) {
+  m.def("set_specializer", [](py::function function) {
+    // Leaked: destroying it after the interpreter has shut down would crash.
+    auto* specializer = new py::function(std::move(function));
+    hp::set_specializer([specializer](hp::Device& device, const std::string& op, const std::string& description) {
       py::gil_scoped_acquire gil;
-      const py::object made = (*kept)(device.runtime.name(), device.index, op, description);
-      if (made.is_none()) return hp::Specialised{};
-      const auto [binary, kernel, elements] = made.cast<std::tuple<std::string, std::string, int64_t>>();
-      return hp::Specialised{binary, kernel, elements};
+      const py::object result = (*specializer)(device.runtime.name(), device.index, op, description);
+      if (result.is_none()) return hp::SpecializedBinary{};
+      const auto [binary, kernel, elements] = result.cast<std::tuple<std::string, std::string, int64_t>>();
+      return hp::SpecializedBinary{binary, kernel, elements};
     });
   });
 
   m.def("add_observer", [](py::function callback) {
-    // Kept for ever: another thread may be inside it when it is removed.
+    // Leaked: another thread may still be inside the callback when it is removed.
     auto* observer = new PythonObserver{std::move(callback)};
     observer->id = hp::add_observer(&call_observer, observer);
     return observer->id;

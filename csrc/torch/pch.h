@@ -1,5 +1,5 @@
-// Precompiled: what nearly every file of the adapter includes, directly or not. Parsing it takes most of the time that
-// a file needs.
+// Precompiled header: the torch and standard headers that most of the adapter includes. Parsing them dominates compile
+// time.
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/IListRef.h>

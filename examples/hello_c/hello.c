@@ -1,5 +1,5 @@
-/* The smallest complete plug-in: a device `hello` whose memory is host memory, with one kernel. docs/abi.md explains
- * it. */
+/* The smallest complete plug-in: a device `hello` in host memory with one kernel.
+ * docs/reference/abi.md explains it. */
 #include <hardpoint/plugin.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static HpStatus device_count(int* count) {
 
 static HpStatus allocate(int device, size_t bytes, void** ptr) {
   *ptr = aligned_alloc(HP_ALIGNMENT, (bytes + HP_ALIGNMENT - 1) / HP_ALIGNMENT * HP_ALIGNMENT);
-  return *ptr ? HP_OK : host->fail(HP_OUT_OF_MEMORY, "hello:%d has no %zu bytes left", device, bytes);
+  return *ptr ? HP_OK : host->fail(HP_OUT_OF_MEMORY, "hello:%d cannot allocate %zu bytes", device, bytes);
 }
 
 static HpStatus release(int device, void* ptr) {
@@ -23,21 +23,21 @@ static HpStatus release(int device, void* ptr) {
   return HP_OK;
 }
 
-/* Both sides are host memory, so one function serves all three directions; it is done when it returns. */
+/* Both sides are host memory, so one synchronous function serves all three directions. */
 static HpStatus copy(int device, void* dst, const void* src, size_t bytes, HpStream stream) {
   (void)device, (void)stream;
   memcpy(dst, src, bytes);
   return HP_OK;
 }
 
-/* The address of a float32 tensor's elements; NULL for another dtype, and for a number in place of a tensor. */
+/* Data of a float32 tensor; NULL for another dtype or a scalar. */
 static float* elements(const TVMFFIAny* arg) {
   if (arg->type_index != kTVMFFIDLTensorPtr) return NULL;
   const DLTensor* tensor = arg->v_ptr;
   return tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32 ? tensor->data : NULL;
 }
 
-/* out = a + alpha * b. Tensors arrive contiguous and of one shape. */
+/* out = a + alpha * b. Tensors are contiguous and have one shape. */
 HP_EXPORT int __tvm_ffi_add(void* self, const void* args, int32_t num_args, void* result) {
   const TVMFFIAny *arg = args, *alpha = &arg[3];
   (void)self, (void)num_args, (void)result;

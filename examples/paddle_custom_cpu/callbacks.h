@@ -1,7 +1,7 @@
-// The callbacks that plugin.cpp puts into Paddle's table, by subject.
+// Callbacks in the table that plugin.cpp fills.
 //
-// Paddle names a device by a pointer to its number. All of them return C_SUCCESS, or C_FAILED when something ran out,
-// or C_ERROR when the caller made a mistake.
+// Paddle passes a device as a pointer to its index. Each callback returns C_SUCCESS, C_FAILED if a resource is
+// exhausted, or C_ERROR for an invalid argument.
 #pragma once
 
 #include "paddle/phi/backends/device_ext.h"

@@ -1,4 +1,4 @@
-// Two devices, custom_cpu:0 and custom_cpu:1, both of them this machine's processor.
+// Two devices, custom_cpu:0 and custom_cpu:1, both backed by the host CPU.
 #include "callbacks.h"
 
 namespace custom_cpu {
@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kDevices = 2;
 
-// As in CUDA, the current device belongs to the thread.
+// The current device is per thread, as in CUDA.
 thread_local int current = 0;
 
 }  // namespace
@@ -16,7 +16,7 @@ C_Status get_device_count(size_t* count) {
   return C_SUCCESS;
 }
 
-// Paddle gives an array with room for get_device_count numbers.
+// Paddle passes an array of get_device_count elements.
 C_Status get_device_list(size_t* devices) {
   for (int i = 0; i < kDevices; ++i) devices[i] = i;
   return C_SUCCESS;

@@ -1,4 +1,4 @@
-// Device memory. Here it is plain host memory with a limit, so that programs can run out of it.
+// Device memory: host memory with a limit, so that programs can run out of it.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -9,21 +9,21 @@ namespace custom_cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kTotal = size_t{2} << 30;  // of each device
+constexpr size_t kTotal = size_t{2} << 30;  // per device
 std::atomic<size_t> used[2];
 
 }  // namespace
 
-// Paddle calls this seldom: it keeps large chunks and cuts tensors out of them.
+// Called rarely: Paddle allocates large chunks and divides them among tensors.
 C_Status allocate(const C_Device device, void** ptr, size_t size) {
-  std::atomic<size_t>& mine = used[device->id];
-  if (size > kTotal || mine.fetch_add(size) + size > kTotal) {
-    if (size <= kTotal) mine -= size;
+  std::atomic<size_t>& in_use = used[device->id];
+  if (size > kTotal || in_use.fetch_add(size) + size > kTotal) {
+    if (size <= kTotal) in_use -= size;
     return C_FAILED;
   }
   *ptr = std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
   if (*ptr != nullptr) return C_SUCCESS;
-  mine -= size;
+  in_use -= size;
   return C_FAILED;
 }
 
@@ -50,7 +50,7 @@ C_Status memory_stats(const C_Device device, size_t* total, size_t* free) {
   return C_SUCCESS;
 }
 
-// Paddle rounds sizes up to a multiple of this; it is the alignment of tensors, too.
+// Paddle rounds sizes up to a multiple of this, which is also the alignment of tensors.
 C_Status min_chunk_size(const C_Device, size_t* size) {
   *size = kAlignment;
   return C_SUCCESS;

@@ -1,14 +1,14 @@
-// Where Paddle enters: it opens every library in the folder paddle_custom_device and calls InitPlugin once.
+// Entry point: Paddle opens every library in the folder paddle_custom_device and calls InitPlugin once.
 #include "callbacks.h"
 
-// Paddle declares the names as char*, although nobody writes to them.
+// Paddle declares the names as char*, although it never writes to them.
 static char device_type[] = "custom_cpu";
 static char sub_device_type[] = "tutorial";
 
 void InitPlugin(CustomRuntimeParams* params) {
-  // The table grows with every minor release of Paddle, and Paddle's own PADDLE_CUSTOM_RUNTIME_CHECK_VERSION refuses
-  // only when both sizes differ. A table of another size is another layout: leaving now registers nothing, while going
-  // on could write past the table's end.
+  // The table grows with every minor release of Paddle, and PADDLE_CUSTOM_RUNTIME_CHECK_VERSION fails only if both
+  // sizes differ. A different size means a different layout: return without registering a device rather than write past
+  // the end of the table.
   if (params->size != sizeof(CustomRuntimeParams) || params->interface->size != sizeof(C_DeviceInterface)) return;
   params->version.major = PADDLE_CUSTOM_RUNTIME_MAJOR_VERSION;
   params->version.minor = PADDLE_CUSTOM_RUNTIME_MINOR_VERSION;
@@ -26,7 +26,7 @@ void InitPlugin(CustomRuntimeParams* params) {
   table->get_device = get_device;
   table->synchronize_device = device_is_done;
 
-  // Memory. Allocation is required. So are the copies to and from the host, but Paddle does not say so: without them
+  // Memory. Allocation is required, and so are copies to and from the host, which Paddle does not check: without them
   // it reads garbage.
   table->device_memory_allocate = allocate;
   table->device_memory_deallocate = deallocate;

@@ -1,6 +1,6 @@
-"""Builds the plug-in into a wheel whose folder ``paddle_custom_device`` is where Paddle looks.
+"""Builds a wheel that installs the plug-in into ``paddle_custom_device``, where Paddle looks for plug-ins.
 
-With CUSTOM_CPU_LIBRARY, a library that CMake built, it is packed as it is; without, setuptools compiles it here.
+CUSTOM_CPU_LIBRARY names a library built by CMake to pack as is; without it, setuptools compiles the plug-in.
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ plugin = Extension(
 
 
 class BuildPlugin(build_ext):
-    """A plug-in is no Python module: a plain file name, and no function to import it by."""
+    """A plug-in is not a Python module: it has a plain file name and no PyInit function."""
 
     def get_ext_filename(self, fullname: str) -> str:
         return f"{fullname.replace('.', '/')}.so"
@@ -43,7 +43,7 @@ class BuildPlugin(build_ext):
 
 
 class AnyPython(bdist_wheel):
-    """The library does not use Python's own interface: one wheel serves every Python 3."""
+    """The library does not use the Python API: one wheel works with every Python 3."""
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]

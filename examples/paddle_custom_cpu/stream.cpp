@@ -1,10 +1,10 @@
-// Streams and events of a device that has finished when a call returns: there is nothing to queue and nothing to wait
-// for. A real driver's stream and event handles go through C_Stream and C_Event, which Paddle never looks into.
+// Streams and events of a synchronous device: there is nothing to queue and nothing to wait for. A real driver stores
+// its handles in C_Stream and C_Event, which are opaque to Paddle.
 #include "callbacks.h"
 
 namespace custom_cpu {
 
-// Leaving the handle unset would hand Paddle whatever was in that place.
+// Otherwise the handle would be uninitialized.
 C_Status create_stream(const C_Device, C_Stream* stream) {
   *stream = nullptr;
   return C_SUCCESS;

@@ -1,4 +1,4 @@
-"""Computes on the device custom_cpu through Paddle. Nothing in here knows how the device came to be."""
+"""Computes on the device custom_cpu in Paddle. The program does not depend on how the plug-in was built."""
 
 import paddle
 

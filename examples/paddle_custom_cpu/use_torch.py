@@ -1,4 +1,4 @@
-"""The same device in PyTorch. Run it with HARDPOINT_PADDLE_PLUGIN set to the plug-in's library."""
+"""The same device in PyTorch. Set HARDPOINT_PADDLE_PLUGIN to the plug-in's library."""
 
 import torch
 

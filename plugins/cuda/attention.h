@@ -1,4 +1,4 @@
-// What the two ways of attention share, and the one in a single kernel (flash.cpp).
+// Shared by both attention implementations, and the interface of the fused one (flash.cpp).
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -8,45 +8,45 @@
 #include <cstdint>
 
 #include "host.h"
-#include "kernel.h"
+#include "kernel_call.h"
 
 namespace nv {
 
-// As attention_common.inc has it.
-struct Dropping {
+// Must match the struct in attention_common.inc.
+struct Dropout {
   uint64_t seed, start;
-  unsigned below;
+  unsigned threshold;
   float factor;
 
-  // The arguments dropout, seed and offset begin at `index`.
-  Dropping(const Call& call, int32_t index) {
+  // Reads the arguments dropout, seed and offset, starting at `index`.
+  Dropout(const Call& call, int32_t index) {
     const double p = call.real(index);
     seed = static_cast<uint64_t>(call.integer(index + 1));
     start = static_cast<uint64_t>(call.integer(index + 2));
-    below = static_cast<unsigned>(std::llround(p * 65536));
+    threshold = static_cast<unsigned>(std::llround(p * 65536));
     factor = static_cast<float>(p == 1 ? 0 : 1 / (1 - p));
   }
-  // From that row on, of all queries.
-  Dropping from(int64_t row, int64_t keys) const {
-    Dropping other = *this;
+  // The state for queries from `row` on, counted over all heads.
+  Dropout from(int64_t row, int64_t keys) const {
+    Dropout other = *this;
     other.start += static_cast<uint64_t>(row * ((keys + 7) / 8));
     return other;
   }
 };
 
-// One kernel for the forward pass and three for the backward pass, without scores in memory: 16-bit floats, no mask,
-// heads of up to 128 elements, a multiple of 8, a positive scale.
+// Flash attention: one kernel forward, three backward, no scores in memory. Takes 16-bit floats, no mask, head sizes up
+// to 128 that are multiples of 8, and a positive scale.
 struct Flash {
   const DLTensor *query, *key, *value;
   int64_t causal;
   double scale;
 
-  // Whether these tensors are such ones, their device has what it takes, and flash attention is allowed.
-  bool takes(const DLTensor* mask, std::initializer_list<const DLTensor*> others) const;
-  // 0, or what was raised; NotImplementedError before anything is queued.
-  int forward(const DLTensor* out, const DLTensor* lse, const Dropping& dropping) const;
+  // Whether flash attention is allowed and supports these tensors and their device.
+  bool supports(const DLTensor* mask, std::initializer_list<const DLTensor*> others) const;
+  // Return 0, or the code of a raised error; NotImplementedError only before anything is queued.
+  int forward(const DLTensor* out, const DLTensor* lse, const Dropout& dropout) const;
   int backward(const DLTensor* grad_query, const DLTensor* grad_key, const DLTensor* grad_value, const DLTensor* grad,
-               const DLTensor* out, const DLTensor* lse, const Dropping& dropping) const;
+               const DLTensor* out, const DLTensor* lse, const Dropout& dropout) const;
 };
 extern std::atomic<bool> allow_flash;
 

@@ -11,7 +11,7 @@
 namespace nv {
 
 const char* fingerprint(int device) {
-  // Made once for each device, and kept: Hardpoint holds the pointer.
+  // Never destroyed: Hardpoint keeps the pointer.
   static const std::string* const texts = [] {
     auto* made = new std::string[kMaxDevices];
     const std::string version = compiler_version();
@@ -25,7 +25,7 @@ HpStatus compile(int device, const char* source, const char* options, void** bin
   std::string made;
   if (HpStatus status = compile_source(capability(device), source, options, &made)) return status;
   *binary = malloc(made.size());
-  if (!*binary) return host->fail(HP_ERROR, "nv:%d has no memory for a kernel binary", device);
+  if (!*binary) return host->fail(HP_ERROR, "nv:%d is out of host memory for a kernel binary", device);
   memcpy(*binary, made.data(), made.size());
   *bytes = made.size();
   return HP_OK;
@@ -36,7 +36,7 @@ HpStatus compile(int device, const char* source, const char* options, void** bin
 void release_binary(void* binary) { ::free(binary); }
 
 HpStatus load(int device, const void* binary, size_t, HpProgram* program) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   CUmodule made = nullptr;
   NV_CHECK(device, driver.module_load(&made, binary), "loading a program");
   *program = reinterpret_cast<HpProgram>(made);
@@ -44,13 +44,13 @@ HpStatus load(int device, const void* binary, size_t, HpProgram* program) {
 }
 
 HpStatus unload(int device, HpProgram program) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   NV_CHECK(device, driver.module_unload(reinterpret_cast<CUmodule>(program)), "unloading a program");
   return HP_OK;
 }
 
 HpStatus find(int device, HpProgram program, const char* name, HpFunction* function) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   CUfunction found = nullptr;
   NV_CHECK(device, driver.module_find(&found, reinterpret_cast<CUmodule>(program), name), name);
   *function = reinterpret_cast<HpFunction>(found);
@@ -59,14 +59,14 @@ HpStatus find(int device, HpProgram program, const char* name, HpFunction* funct
 
 HpStatus launch(int device, HpStream stream, HpFunction function, const uint32_t* groups, const uint32_t* group_size,
                 const HpLaunchArg* args, uint32_t num_args) {
-  constexpr uint32_t kMostArguments = 256;
-  if (HpStatus status = enter(device)) return status;
+  constexpr uint32_t kMaxArguments = 256;
+  if (HpStatus status = make_current(device)) return status;
   if (groups[0] == 0 || groups[1] == 0 || groups[2] == 0) return HP_OK;
-  if (num_args > kMostArguments)
-    return host->fail(HP_NOT_SUPPORTED, "nv:%d: a kernel has %u arguments, %u are possible", device, num_args,
-                      kMostArguments);
-  // The driver wants the address of each argument, pointer or value, and copies them before it returns.
-  void* values[kMostArguments];
+  if (num_args > kMaxArguments)
+    return host->fail(HP_NOT_SUPPORTED, "nv:%d: a kernel has %u arguments; at most %u are supported", device, num_args,
+                      kMaxArguments);
+  // The driver takes the address of each argument, and copies the arguments before it returns.
+  void* values[kMaxArguments];
   for (uint32_t i = 0; i < num_args; ++i) values[i] = const_cast<void*>(args[i].value);
   NV_CHECK(device,
            driver.launch(reinterpret_cast<CUfunction>(function), groups[0], groups[1], groups[2], group_size[0],

@@ -1,11 +1,11 @@
-// Portable kernels: compiled by NVRTC, launched by the driver.
+// The compiler table: portable kernels, compiled by NVRTC and launched by the driver.
 #pragma once
 
 #include "hardpoint/plugin.h"
 
 namespace nv {
 
-// Work-items in a group, and what they may share without asking for more.
+// Work-items per group, and the shared memory available without opting in to more.
 constexpr uint32_t kGroupSize = 256, kLocalMemory = 48 << 10;
 
 const char* fingerprint(int device);

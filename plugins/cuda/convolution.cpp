@@ -1,28 +1,28 @@
-// Convolutions of one to three dimensions through cuDNN: float32 (TF32 when it is allowed), float64, float16 and
-// bfloat16. Each of the three kernels is one of cuDNN's three; a transposed convolution takes another one of them.
+// 1-D to 3-D convolutions with cuDNN: float32 (TF32 if allowed), float64, float16 and bfloat16. The three kernels map
+// to cuDNN's forward, backward data and backward filter; transposed convolutions swap them.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "cudnn.h"
 #include "device.h"
-#include "dnn.h"
-#include "kernel.h"
+#include "kernel_call.h"
+#include "kernels.h"
 #include "scratch.h"
-#include "vendor.h"
 
 namespace nv {
 namespace {
 
 enum Kind { kForward = 0, kBackwardInput = 1, kBackwardWeight = 2 };
 
-constexpr int kMostDims = 5;
+constexpr int kMaxDims = 5;
 struct Sizes {
-  int32_t at[kMostDims];
+  int32_t at[kMaxDims];
 };
 
-// Groups follow from the sizes.
+// The number of groups follows from the sizes.
 struct Key {
   int32_t kind, type, tf32, alignment, device, dims;
   Sizes x, w, y;
@@ -30,17 +30,17 @@ struct Key {
 };
 static_assert(sizeof(Key) == 30 * 4, "no padding");
 
-// Numbers of the operands in a graph.
+// Ids of the operands in the graph.
 enum Operand : int64_t { kX = 1, kW = 2, kY = 3 };
 
 struct Pointers {
   void *x, *w, *y;
 };
 
-// ---- The graph of one convolution
+// ---- Operation graph of a convolution
 
 Descriptor tensor_of(const Key& key, Operand number, const Sizes& sizes) {
-  int64_t dims[kMostDims], strides[kMostDims], step = 1;
+  int64_t dims[kMaxDims], strides[kMaxDims], step = 1;
   for (int d = key.dims - 1; d >= 0; --d) {
     dims[d] = sizes.at[d];
     strides[d] = step;
@@ -75,22 +75,22 @@ Descriptor attributes_of(const Key& key) {
   return convolution;
 }
 
-constexpr DnnKind kOperations[] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                                   CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                                   CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
-// The first attribute of each. The others follow it: beta, the convolution, w, x, y.
+constexpr CudnnDescriptorType kOperations[] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                               CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                               CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
+// The first attribute (alpha) of each operation, followed by beta, convolution, w, x, y.
 constexpr int kAlpha[] = {700, 706, 712};
 
-// Holds all of its parts, since cuDNN does not say that it copies them.
+// Owns all descriptors: cuDNN does not document that it copies them.
 struct Graph {
-  Graph(DnnHandle handle, const Key& key)
+  Graph(CudnnHandle handle, const Key& key)
       : convolution(attributes_of(key)),
         w(tensor_of(key, kW, key.w)),
         x(tensor_of(key, kX, key.x)),
         y(tensor_of(key, kY, key.y)),
         operation(kOperations[key.kind]),
         whole(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
-    const auto name = [&](int offset) { return static_cast<DnnAttribute>(kAlpha[key.kind] + offset); };
+    const auto name = [&](int offset) { return static_cast<CudnnAttribute>(kAlpha[key.kind] + offset); };
     if (key.type == CUDNN_DATA_DOUBLE) {
       operation.set(name(0), CUDNN_TYPE_DOUBLE, 1.0);
       operation.set(name(1), CUDNN_TYPE_DOUBLE, 0.0);
@@ -111,17 +111,17 @@ struct Graph {
   Descriptor convolution, w, x, y, operation, whole;
 };
 
-// ---- Which engine runs it
+// ---- Choice of the engine
 
 struct Plan {
   std::unique_ptr<const Graph> graph;
   Descriptor configuration, execution;
   int64_t workspace = 0;
-  DnnTensor out = nullptr, bias = nullptr;
+  CudnnTensor out = nullptr, bias = nullptr;
 };
 
-// What cuDNN proposes, the best first.
-std::vector<Descriptor> proposals(const Descriptor& graph, int mode) {
+// Engine configurations proposed by cuDNN, best first.
+std::vector<Descriptor> engine_configs(const Descriptor& graph, int mode) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
@@ -139,8 +139,8 @@ std::vector<Descriptor> proposals(const Descriptor& graph, int mode) {
   return found;
 }
 
-// Whether an engine computes in the precision that is asked for: TF32 is an engine's choice.
-bool precise(const Key& key, const Descriptor& configuration) {
+// Whether an engine has the requested precision: engines choose TF32 by themselves.
+bool has_required_precision(const Key& key, const Descriptor& configuration) {
   if (key.type != CUDNN_DATA_FLOAT) return true;
   const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   void* raw = engine.get();
@@ -152,28 +152,28 @@ bool precise(const Key& key, const Descriptor& configuration) {
   });
 }
 
-int execute(DnnHandle handle, const Plan& plan, const Pointers& pointers, void* workspace) {
+int execute(CudnnHandle handle, const Plan& plan, const Pointers& pointers, void* workspace) {
   constexpr int64_t kNumbers[] = {kX, kW, kY};
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, kNumbers);
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, &pointers);
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
-  return pack.finish() ? dnn().execute(handle, plan.execution.get(), pack.get()) : -1;
+  return pack.finish() ? cudnn().execute(handle, plan.execution.get(), pack.get()) : -1;
 }
 
-// Times of runs, by events of the current stream.
-class Watch {
+// Measures run times with events on a stream.
+class StreamTimer {
  public:
-  explicit Watch(CUstream stream) : stream_(stream) {
+  explicit StreamTimer(CUstream stream) : stream_(stream) {
     good_ = driver.event_create(&start_, 0) == CUDA_SUCCESS && driver.event_create(&end_, 0) == CUDA_SUCCESS;
   }
-  ~Watch() {
+  ~StreamTimer() {
     if (start_) driver.event_destroy(start_);
     if (end_) driver.event_destroy(end_);
   }
-  Watch(const Watch&) = delete;
+  StreamTimer(const StreamTimer&) = delete;
 
-  // Milliseconds of the best of three runs, after one that loads the kernels; negative where it fails.
+  // Milliseconds of the fastest of three runs, after a warm-up run; negative on failure.
   template <class Run>
   float best(Run run) {
     float least = -1;
@@ -195,44 +195,44 @@ class Watch {
   bool good_ = false;
 };
 
-// The plan of a configuration, or null where the engine does not take the call or wants too much memory.
-std::unique_ptr<Plan> plan_of(DnnHandle handle, Descriptor configuration) {
-  constexpr int64_t kMostWorkspace = int64_t{1} << 30;
+// The plan of a configuration; null if the engine rejects it or needs too much workspace.
+std::unique_ptr<Plan> make_execution_plan(CudnnHandle handle, Descriptor configuration) {
+  constexpr int64_t kMaxWorkspace = int64_t{1} << 30;
   Descriptor execution(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   execution.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
   execution.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   int64_t workspace = 0;
   if (!execution.finish() ||
       execution.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &workspace) != 1 ||
-      workspace > kMostWorkspace) {
+      workspace > kMaxWorkspace) {
     return nullptr;
   }
   return std::unique_ptr<Plan>(new Plan{nullptr, std::move(configuration), std::move(execution), workspace});
 }
 
-// The fastest of the first few proposals, by trial; a later one must be clearly faster than those before it, so that
-// the choice does not change from run to run. Null where cuDNN has none.
-std::unique_ptr<Plan> fastest(DnnHandle handle, const Key& key, const Pointers& pointers, CUstream stream) {
-  constexpr int kTried = 5;
-  constexpr float kClearly = 0.93f;
+// Measures the first few configurations and returns the fastest. A later one must be clearly faster, so that the choice
+// is stable between runs. Null if cuDNN supports none.
+std::unique_ptr<Plan> find_fastest_plan(CudnnHandle handle, const Key& key, const Pointers& pointers, CUstream stream) {
+  constexpr int kMaxTrials = 5;
+  constexpr float kMaxTimeRatio = 0.93f;
   auto graph = std::make_unique<const Graph>(handle, key);
   std::unique_ptr<Plan> best;
   float least = 0;
   int tried = 0;
-  Watch watch(stream);
+  StreamTimer timer(stream);
   for (const int mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     if (best || !graph->whole.good()) break;
-    for (Descriptor& configuration : proposals(graph->whole, mode)) {
-      if (tried == kTried) break;
-      if (!precise(key, configuration)) continue;
-      std::unique_ptr<Plan> plan = plan_of(handle, std::move(configuration));
+    for (Descriptor& configuration : engine_configs(graph->whole, mode)) {
+      if (tried == kMaxTrials) break;
+      if (!has_required_precision(key, configuration)) continue;
+      std::unique_ptr<Plan> plan = make_execution_plan(handle, std::move(configuration));
       if (!plan) continue;
       const Scratch workspace(key.device, plan->workspace);
       if (plan->workspace > 0 && !workspace.data) continue;
-      const float took = watch.best([&] { return execute(handle, *plan, pointers, workspace.data); });
+      const float took = timer.best([&] { return execute(handle, *plan, pointers, workspace.data); });
       if (took < 0) continue;
       ++tried;
-      if (!best || took < least * kClearly) {
+      if (!best || took < least * kMaxTimeRatio) {
         best = std::move(plan);
         least = took;
       }
@@ -242,14 +242,14 @@ std::unique_ptr<Plan> fastest(DnnHandle handle, const Key& key, const Pointers& 
   return best;
 }
 
-bool make_tensor(DnnTensor* made, int type, int dims, const Sizes& sizes) {
-  int strides[kMostDims], step = 1;
+bool make_tensor(CudnnTensor* made, int type, int dims, const Sizes& sizes) {
+  int strides[kMaxDims], step = 1;
   for (int d = dims - 1; d >= 0; --d) strides[d] = step, step *= sizes.at[d];
-  return dnn().tensor_create(made) == 0 && dnn().tensor_set(*made, type, dims, sizes.at, strides) == 0;
+  return cudnn().tensor_create(made) == 0 && cudnn().tensor_set(*made, type, dims, sizes.at, strides) == 0;
 }
 
-std::unique_ptr<Plan> make_plan(DnnHandle handle, const Key& key, const Pointers& pointers, CUstream stream) {
-  std::unique_ptr<Plan> plan = fastest(handle, key, pointers, stream);
+std::unique_ptr<Plan> make_plan(CudnnHandle handle, const Key& key, const Pointers& pointers, CUstream stream) {
+  std::unique_ptr<Plan> plan = find_fastest_plan(handle, key, pointers, stream);
   if (!plan) return nullptr;
   const Sizes& out = key.kind == kForward ? key.y : key.kind == kBackwardInput ? key.x : key.w;
   Sizes bias{};
@@ -269,7 +269,7 @@ int type_of(DLDataType dtype) {
                             : -1;
 }
 
-// Sizes of a tensor; a convolution of one dimension gets a second one, of size 1, in front.
+// The sizes of a tensor. A 1-D convolution becomes a 2-D one with a leading dimension of size 1.
 bool sizes_of(const DLTensor& tensor, Sizes* sizes) {
   const int extra = tensor.ndim == 3;
   *sizes = {};
@@ -290,41 +290,41 @@ void attributes_of(const int64_t* given, int dims, int32_t neutral, int32_t (&to
   for (int d = 0; d < dims - 2; ++d) to[d + extra] = static_cast<int32_t>(given[d]);
 }
 
-thread_local DnnHandle handles[kMaxDevices];
+thread_local CudnnHandle handles[kMaxDevices];
 
-// y = x * w, or the gradient for x or w, by `kind`. The attributes stand at `first` in the call: stride, padding,
+// y = x * w, or the gradient of x or w, depending on `kind`. The attributes start at argument `first`: stride, padding,
 // dilation, transposed, output_padding, groups.
 int run(const Call& call, int32_t first, Kind kind, const DLTensor* x, const DLTensor* w, const DLTensor* y,
         const DLTensor* bias) {
-  const Dnn& api = dnn();
+  const Cudnn& api = cudnn();
   if (!api.found) return decline("cuDNN is not installed");
   const DLTensor* const out = kind == kForward ? y : kind == kBackwardInput ? x : w;
   Key key{};
   key.kind = kind;
   key.type = type_of(out->dtype);
-  if (key.type < 0 || x->ndim < 3 || x->ndim > kMostDims) return decline("cuDNN does not take this dtype or rank");
+  if (key.type < 0 || x->ndim < 3 || x->ndim > kMaxDims) return decline("cuDNN does not support this dtype or rank");
   key.alignment = 16;
   for (const DLTensor* t : {x, w, y}) {
     if (type_of(t->dtype) != key.type || t->ndim != x->ndim)
-      return decline("the operands must have one dtype and rank");
+      return decline("the operands must have the same dtype and rank");
     if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0) key.alignment = t->dtype.bits / 8;
   }
   key.dims = std::max(x->ndim, 4);
   key.device = out->device.device_id;
   key.tf32 = key.type == CUDNN_DATA_FLOAT && allow_tf32.load(std::memory_order_relaxed);
-  if (!sizes_of(*x, &key.x) || !sizes_of(*w, &key.w) || !sizes_of(*y, &key.y)) return decline("sizes beyond 32 bits");
+  if (!sizes_of(*x, &key.x) || !sizes_of(*w, &key.w) || !sizes_of(*y, &key.y)) return decline("sizes exceed 32 bits");
   attributes_of(call.list(first), x->ndim, 1, key.stride);
   attributes_of(call.list(first + 1), x->ndim, 0, key.padding);
   attributes_of(call.list(first + 2), x->ndim, 1, key.dilation);
 
-  if (enter(key.device) != HP_OK) return decline("the device cannot be entered");
-  DnnHandle& handle = handles[key.device];
-  if (!handle && api.create(&handle) != 0) return decline("cuDNN does not start");
+  if (make_current(key.device) != HP_OK) return decline("the device's context cannot be made current");
+  CudnnHandle& handle = handles[key.device];
+  if (!handle && api.create(&handle) != 0) return decline("cuDNN cannot be initialized");
   const auto stream = reinterpret_cast<CUstream>(host->current_stream(key.device));
   api.set_stream(handle, stream);
   const Pointers pointers{x->data, w->data, y->data};
-  // Never destroyed: a thread may end when the driver has gone already.
-  thread_local auto& plans = *new Plans<Key, Plan>;
+  // Never destroyed: a thread may exit after the driver has shut down.
+  thread_local auto& plans = *new PlanCache<Key, Plan>;
   const Plan* plan = plans.get(key, [&] { return make_plan(handle, key, pointers, stream); });
   if (!plan) return decline("cuDNN has no kernel for this convolution");
   const Scratch workspace(key.device, plan->workspace);

@@ -13,7 +13,7 @@ namespace {
 struct Device {
   CUdevice handle = 0;
   int capability = 0;
-  std::atomic<CUcontext> context{nullptr};  // made when the device is first used
+  std::atomic<CUcontext> context{nullptr};  // created on first use
   std::mutex making;
 };
 
@@ -25,7 +25,7 @@ HpStatus make_context(int device) {
   std::lock_guard<std::mutex> lock(d.making);
   if (d.context.load(std::memory_order_relaxed)) return HP_OK;
   CUcontext context = nullptr;
-  NV_CHECK(device, driver.primary_context_retain(&context, d.handle), "making a context");
+  NV_CHECK(device, driver.primary_context_retain(&context, d.handle), "creating a context");
   d.context.store(context, std::memory_order_release);
   return HP_OK;
 }
@@ -41,9 +41,9 @@ HpStatus count_devices() {
     int major = 0, minor = 0;
     NV_CHECK(i, driver.device_get(&d.handle, i), "finding the device");
     NV_CHECK(i, driver.device_get_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d.handle),
-             "reading its capability");
+             "reading the compute capability");
     NV_CHECK(i, driver.device_get_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d.handle),
-             "reading its capability");
+             "reading the compute capability");
     d.capability = major * 10 + minor;
   }
   return HP_OK;
@@ -51,9 +51,9 @@ HpStatus count_devices() {
 
 int device_count() { return count; }
 
-HpStatus enter(int device) {
+HpStatus make_current(int device) {
   if (device < 0 || device >= count)
-    return host->fail(HP_INVALID_ARGUMENT, "nv has no device %d, it has %d", device, count);
+    return host->fail(HP_INVALID_ARGUMENT, "nv:%d does not exist: there are %d devices", device, count);
   Device& d = devices[device];
   CUcontext wanted = d.context.load(std::memory_order_acquire), current = nullptr;
   if (__builtin_expect(!wanted, 0)) {
@@ -70,15 +70,15 @@ CUcontext context_of(int device) { return devices[device].context.load(std::memo
 int capability(int device) { return device >= 0 && device < count ? devices[device].capability : 0; }
 
 HpStatus properties(int device, HpProperties* properties) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   const CUdevice handle = devices[device].handle;
   HpProperties filled = {};
   size_t memory = 0;
   int units = 0;
-  NV_CHECK(device, driver.device_get_name(filled.name, sizeof filled.name, handle), "reading its name");
-  NV_CHECK(device, driver.device_total_memory(&memory, handle), "reading its memory");
+  NV_CHECK(device, driver.device_get_name(filled.name, sizeof filled.name, handle), "reading the device name");
+  NV_CHECK(device, driver.device_total_memory(&memory, handle), "reading the memory size");
   NV_CHECK(device, driver.device_get_attribute(&units, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, handle),
-           "reading its properties");
+           "reading the device properties");
   filled.total_memory = memory;
   filled.compute_units = units;
   filled.version_major = capability(device) / 10;
@@ -89,9 +89,9 @@ HpStatus properties(int device, HpProperties* properties) {
 }
 
 HpStatus memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   size_t free = 0, total = 0;
-  NV_CHECK(device, driver.memory_info(&free, &total), "reading its memory");
+  NV_CHECK(device, driver.memory_info(&free, &total), "reading the memory size");
   *free_bytes = free;
   *total_bytes = total;
   return HP_OK;

@@ -1,4 +1,4 @@
-// Devices and their contexts. Each device's primary context is used, which CUDA's own libraries share.
+// Devices and their primary contexts, which CUDA's libraries share.
 #pragma once
 
 #include "driver.h"
@@ -7,15 +7,15 @@ namespace nv {
 
 constexpr int kMaxDevices = 64;
 
-HpStatus count_devices();  // once, after open_driver
+HpStatus count_devices();  // call once, after open_driver
 int device_count();
 
-// Makes the device's context current on this thread, unless it is. Other users of CUDA in this process may change it
-// between two of our calls, so the driver is asked; it answers from thread-local memory.
-HpStatus enter(int device);
-CUcontext context_of(int device);  // after enter, on any thread
+// Makes the device's context current on this thread. Other CUDA users in the process may change the current context at
+// any time, so it is queried on every call; the driver reads it from thread-local storage.
+HpStatus make_current(int device);
+CUcontext context_of(int device);  // call make_current first, on any thread
 
-// The compute capability: 90 for 9.0. 0 for no such device.
+// The compute capability, 90 for 9.0; 0 for an invalid device.
 int capability(int device);
 
 HpStatus properties(int device, HpProperties* properties);

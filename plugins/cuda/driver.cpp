@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "dynamic_library.h"
 #include "host.h"
-#include "library.h"
 
 namespace nv {
 
@@ -16,25 +16,24 @@ HpStatus open_driver() {
   static const char* const names[] = {"libcuda.so.1", "libcuda.so", nullptr};
   std::string reason;
   if (!open_library(names, symbols, &reason))
-    return host->fail(
-        HP_NOT_SUPPORTED,
-        "there is no NVIDIA driver on this machine: %s. Install the driver, or choose another device with "
-        "HARDPOINT_DEVICE",
-        reason.c_str());
+    return host->fail(HP_NOT_SUPPORTED,
+                      "no NVIDIA driver was found: %s. Install the driver, or choose another device with "
+                      "HARDPOINT_DEVICE",
+                      reason.c_str());
   const CUresult result = driver.init(0);
   if (result == CUDA_SUCCESS) return HP_OK;
-  const char* words = "unknown error";
-  driver.get_error_string(result, &words);
+  const char* text = "unknown error";
+  driver.get_error_string(result, &text);
   return host->fail(HP_NOT_SUPPORTED,
-                    "the NVIDIA driver does not start (%d): %s. See what nvidia-smi says, or choose another device "
+                    "the NVIDIA driver cannot be initialized (%d): %s. Check nvidia-smi, or choose another device "
                     "with HARDPOINT_DEVICE",
-                    result, words);
+                    result, text);
 }
 
-HpStatus failed(int device, CUresult result, const char* what) {
-  const char *name = "unknown", *words = "unknown error";
+HpStatus driver_error(int device, CUresult result, const char* what) {
+  const char *name = "unknown", *text = "unknown error";
   driver.get_error_name(result, &name);
-  driver.get_error_string(result, &words);
+  driver.get_error_string(result, &text);
   HpStatus status = HP_ERROR;
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
@@ -53,7 +52,7 @@ HpStatus failed(int device, CUresult result, const char* what) {
     default:
       break;
   }
-  return host->fail(status, "nv:%d: %s: %s (%s)", device, what, words, name);
+  return host->fail(status, "nv:%d: %s: %s (%s)", device, what, text, name);
 }
 
 }  // namespace nv

@@ -1,4 +1,4 @@
-// The part of NVIDIA's driver API that this plug-in uses, declared here: no CUDA header is needed to build it.
+// The part of the CUDA driver API used here, declared so that no CUDA header is needed.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ enum : int {
 
 enum : int { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 
-// X(name here, exported name, parameters)
+// X(member, exported name, parameters)
 #define NV_DRIVER_FUNCTIONS(X)                                                                        \
   X(init, cuInit, (unsigned))                                                                         \
   X(get_error_name, cuGetErrorName, (CUresult, const char**))                                         \
@@ -86,17 +86,17 @@ struct Driver {
 #undef NV_DECLARE
 };
 
-extern Driver driver;  // filled by open_driver
+extern Driver driver;  // filled in by open_driver
 
-// HP_OK, or host->fail with what is missing and what to do.
+// HP_OK, or host->fail with the cause and the remedy.
 HpStatus open_driver();
 
-// The status of a result that is not CUDA_SUCCESS, with the driver's own words; `what` says what failed.
-HpStatus failed(int device, CUresult result, const char* what);
+// Reports a result other than CUDA_SUCCESS with the driver's message; `what` names the failed action.
+HpStatus driver_error(int device, CUresult result, const char* what);
 
-#define NV_CHECK(device, call, what)                                                       \
-  do {                                                                                     \
-    if (const ::nv::CUresult result_ = (call)) return ::nv::failed(device, result_, what); \
+#define NV_CHECK(device, call, what)                                                             \
+  do {                                                                                           \
+    if (const ::nv::CUresult result_ = (call)) return ::nv::driver_error(device, result_, what); \
   } while (0)
 
 }  // namespace nv

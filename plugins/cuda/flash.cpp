@@ -1,12 +1,12 @@
-// Launches the kernels of flash.inc and flash_backward.inc.
+// Launches the kernels in flash_forward.inc and flash_backward.inc.
 #include <initializer_list>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "attention.h"
-#include "blas.h"
 #include "device.h"
+#include "matmul.h"
 #include "nvrtc.h"
 #include "scratch.h"
 
@@ -15,17 +15,19 @@ namespace {
 
 const char kForward[] =
 #include "attention_common.inc"
-#include "attention_tiles.inc"
-#include "flash.inc"
+#include "flash_tiles.inc"
+// In this order: the kernels use the tiles.
+#include "flash_forward.inc"
     ;
 const char kBackward[] =
 #include "attention_common.inc"
-#include "attention_tiles.inc"
+#include "flash_tiles.inc"
+// In this order: the kernels use the tiles.
 #include "flash_backward.inc"
     ;
 constexpr unsigned kThreads = 128;
 
-// Of a kernel: what a block takes of rows and of shared memory, as the sources have it.
+// A kernel, with the rows and bytes of shared memory per block; must match the .inc files.
 struct Kernel {
   CUfunction function = nullptr;
   int64_t rows = 0;
@@ -63,7 +65,7 @@ bool load(int device, const char* source, const std::string& options,
   return true;
 }
 
-// Compiled when they are first asked for; null where that fails, which is told once.
+// Compiles the kernels on first use. Returns null on failure, logged once.
 const Kernels* kernels_of(int device, bool half, bool wide, bool drops, bool backward) {
   static std::atomic<const Kernels*> all[kMaxDevices][2][2][2][2];
   static const Kernels none(false);
@@ -77,11 +79,13 @@ const Kernels* kernels_of(int device, bool half, bool wide, bool drops, bool bac
       const std::string options = std::string("-DDTYPE=") + (half ? "1" : "2") + " -DDIM=" + (wide ? "128" : "64") +
                                   (drops ? " -DDROPS=1" : " -DDROPS=0");
       auto* k = new Kernels(wide);
-      const bool works =
-          backward ? load(device, kBackward, options,
-                          {{"flash_sums", &k->sums}, {"flash_queries", &k->queries}, {"flash_keys", &k->keys}})
-                   : load(device, kForward, options, {{"flash", &k->forward}});
-      if (!works) host->log(HP_LOG_WARNING, "nv: flash attention cannot be compiled or loaded, and is not used");
+      const bool works = backward ? load(device, kBackward, options,
+                                         {{"flash_backward_sums", &k->sums},
+                                          {"flash_backward_query", &k->queries},
+                                          {"flash_backward_key_value", &k->keys}})
+                                  : load(device, kForward, options, {{"flash_forward", &k->forward}});
+      if (!works)
+        host->log(HP_LOG_WARNING, "nv: flash attention is disabled: its kernels cannot be compiled or loaded");
       found = works ? k : &none;
       made.store(found, std::memory_order_release);
     }
@@ -89,7 +93,7 @@ const Kernels* kernels_of(int device, bool half, bool wide, bool drops, bool bac
   return found == &none ? nullptr : found;
 }
 
-// As attention_tiles.inc has it.
+// Must match the struct in flash_tiles.inc.
 struct Tensor {
   explicit Tensor(const DLTensor* given) : data(given->data) {
     int64_t* const to[] = {&batch, &head, &row};
@@ -99,15 +103,15 @@ struct Tensor {
   int64_t batch, head, row;
 };
 
-// Whether rows can be copied 16 bytes at a time.
-bool has_rows(const DLTensor* given) {
+// Whether rows can be copied in 16-byte pieces.
+bool has_aligned_rows(const DLTensor* given) {
   constexpr int64_t kMost = 1 << 24;
   const Tensor tensor(given);
   return reinterpret_cast<uintptr_t>(given->data) % 16 == 0 && given->strides[3] == 1 && tensor.batch % 8 == 0 &&
          tensor.head % 8 == 0 && tensor.row % 8 == 0 && tensor.row >= 0 && tensor.row < kMost;
 }
 
-// The sizes as the kernels take them.
+// The sizes, as passed to the kernels.
 struct Sizes {
   explicit Sizes(const Flash& given)
       : device(given.query->device.device_id),
@@ -120,7 +124,7 @@ struct Sizes {
         causal(given.causal != 0),
         half(type_of(given.query->dtype) == CUDA_R_16F),
         scale(static_cast<float>(given.scale)) {}
-  // Blocks for all rows of so many heads.
+  // Launches one block per kernel.rows rows, for `count` heads of `rows` rows.
   int launch(const Kernel& kernel, int64_t count, int64_t rows, void** arguments) const {
     const auto stream = reinterpret_cast<CUstream>(host->current_stream(device));
     const auto groups = static_cast<unsigned>(count * ((rows + kernel.rows - 1) / kernel.rows));
@@ -139,38 +143,38 @@ struct Sizes {
 
 std::atomic<bool> allow_flash{true};
 
-bool Flash::takes(const DLTensor* mask, std::initializer_list<const DLTensor*> others) const {
+bool Flash::supports(const DLTensor* mask, std::initializer_list<const DLTensor*> others) const {
   if (!allow_flash.load(std::memory_order_relaxed) || mask) return false;
   const int type = type_of(query->dtype);
   const int64_t dim = query->shape[3];
   if ((type != CUDA_R_16F && type != CUDA_R_16BF) || dim != value->shape[3] || dim % 8 != 0 || dim > 128) return false;
-  // The kernels look for the largest score before they scale it.
+  // The kernels take the maximum of the unscaled scores, so the scale must be positive.
   if (!(scale > 1e-30) || capability(query->device.device_id) < 80) return false;
   if (query->shape[0] * query->shape[1] * (query->shape[2] + key->shape[2]) >= INT32_MAX) return false;
   for (const DLTensor* tensor : others) {
-    if (!has_rows(tensor)) return false;
+    if (!has_aligned_rows(tensor)) return false;
   }
-  return has_rows(query) && has_rows(key) && has_rows(value);
+  return has_aligned_rows(query) && has_aligned_rows(key) && has_aligned_rows(value);
 }
 
-int Flash::forward(const DLTensor* out, const DLTensor* lse, const Dropping& dropping) const {
+int Flash::forward(const DLTensor* out, const DLTensor* lse, const Dropout& dropout) const {
   Sizes s(*this);
-  if (enter(s.device) != HP_OK) return decline("the device cannot be entered");
-  const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, dropping.below != 0, false);
+  if (make_current(s.device) != HP_OK) return decline("the device's context cannot be made current");
+  const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, dropout.threshold != 0, false);
   if (!kernels) return decline("flash attention cannot be compiled");
   void* sums = lse->data;
   Tensor to(out), q(query), k(key), v(value);
-  Dropping drops = dropping;
+  Dropout drops = dropout;
   void* arguments[] = {&to,      &sums,      &q,      &k,     &v,        &s.batches, &s.heads,
                        &s.share, &s.queries, &s.keys, &s.dim, &s.causal, &s.scale,   &drops};
   return s.launch(kernels->forward, int64_t{s.batches} * s.heads, s.queries, arguments);
 }
 
 int Flash::backward(const DLTensor* grad_query, const DLTensor* grad_key, const DLTensor* grad_value,
-                    const DLTensor* grad, const DLTensor* out, const DLTensor* lse, const Dropping& dropping) const {
+                    const DLTensor* grad, const DLTensor* out, const DLTensor* lse, const Dropout& dropout) const {
   Sizes s(*this);
-  if (enter(s.device) != HP_OK) return decline("the device cannot be entered");
-  const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, dropping.below != 0, true);
+  if (make_current(s.device) != HP_OK) return decline("the device's context cannot be made current");
+  const Kernels* kernels = kernels_of(s.device, s.half, s.dim > 64, dropout.threshold != 0, true);
   if (!kernels) return decline("flash attention cannot be compiled");
   const int64_t heads = int64_t{s.batches} * s.heads;
   int64_t rows = heads * s.queries;
@@ -178,7 +182,7 @@ int Flash::backward(const DLTensor* grad_query, const DLTensor* grad_key, const 
   if (!scratch.data) return decline("no memory for the sums");
   void *sums = scratch.data, *level = lse->data;
   Tensor g(grad), o(out), q(query), k(key), v(value), of_query(grad_query), of_key(grad_key), of_value(grad_value);
-  Dropping drops = dropping;
+  Dropout drops = dropout;
   void* first[] = {&sums, &level, &g, &o, &rows, &s.heads, &s.queries, &s.dim};
   if (int error = s.launch(kernels->sums, 1, rows, first)) return error;
   void* second[] = {&of_query, &g,         &q,      &k,     &v,        &sums,    &s.batches, &s.heads,

@@ -1,4 +1,4 @@
-// What Hardpoint offers this plug-in.
+// Callbacks of the host.
 #pragma once
 
 #include "hardpoint/plugin.h"

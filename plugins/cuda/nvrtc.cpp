@@ -6,8 +6,8 @@
 #include <sstream>
 #include <vector>
 
+#include "dynamic_library.h"
 #include "host.h"
-#include "library.h"
 
 namespace nv {
 namespace {
@@ -31,7 +31,7 @@ struct Nvrtc {
 
   bool found = false;
   std::string reason;
-  std::vector<int> known;
+  std::vector<int> supported;
 };
 
 const Nvrtc& nvrtc() {
@@ -55,8 +55,8 @@ const Nvrtc& nvrtc() {
     n->found = open_library(names, symbols, &n->reason);
     int count = 0;
     if (n->found && n->num_archs(&count) == 0) {
-      n->known.resize(static_cast<size_t>(count));
-      if (count > 0) n->archs(n->known.data());
+      n->supported.resize(static_cast<size_t>(count));
+      if (count > 0) n->archs(n->supported.data());
     }
     return n;
   }();
@@ -71,12 +71,12 @@ std::string log_of(const Nvrtc& n, Program program) {
   return text.c_str();
 }
 
-// NVRTC 12 leaves the calling thread with a locale of its own, in which Python would take files for ASCII.
-class KeptLocale {
+// NVRTC 12 changes the locale of the calling thread, after which Python would open files as ASCII.
+class LocaleGuard {
  public:
-  KeptLocale() = default;
-  ~KeptLocale() { uselocale(before_); }
-  KeptLocale(const KeptLocale&) = delete;
+  LocaleGuard() = default;
+  ~LocaleGuard() { uselocale(before_); }
+  LocaleGuard(const LocaleGuard&) = delete;
 
  private:
   const locale_t before_ = uselocale(nullptr);
@@ -95,29 +95,29 @@ HpStatus compile_source(int capability, const char* source, const char* options,
   const Nvrtc& n = nvrtc();
   if (!n.found)
     return host->fail(HP_NOT_SUPPORTED,
-                      "NVRTC, which compiles kernels, cannot be opened: %s. Install it (python -m pip install "
+                      "NVRTC, the kernel compiler, cannot be opened: %s. Install it (python -m pip install "
                       "nvidia-cuda-nvrtc), or put its folder into HARDPOINT_CUDA_PATH",
                       n.reason.c_str());
   int target = 0;
-  for (const int arch : n.known)
+  for (const int arch : n.supported)
     if (arch <= capability) target = std::max(target, arch);
   if (target == 0)
-    return host->fail(HP_NOT_SUPPORTED, "NVRTC %s does not know devices of compute capability %d.%d",
+    return host->fail(HP_NOT_SUPPORTED, "NVRTC %s does not support compute capability %d.%d",
                       compiler_version().c_str(), capability / 10, capability % 10);
-  // Sums and products are not fused unless the source says so: results are then those of every other device.
-  std::vector<std::string> words = {
+  // No implicit fused multiply-add: results are then the same as on other devices.
+  std::vector<std::string> arguments = {
       std::string("--gpu-architecture=") + (target == capability ? "sm_" : "compute_") + std::to_string(target),
       "--fmad=false", "--disable-warnings"};
   std::istringstream more(options);
-  for (std::string word; more >> word;) words.push_back(word);
-  std::vector<const char*> given;
-  for (const std::string& word : words) given.push_back(word.c_str());
+  for (std::string argument; more >> argument;) arguments.push_back(argument);
+  std::vector<const char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
 
-  const KeptLocale kept;
+  const LocaleGuard locale_guard;
   Program program = nullptr;
   int result = n.create(&program, source, "hardpoint.cu", 0, nullptr, nullptr);
   if (result != 0) return host->fail(HP_ERROR, "NVRTC: %s", n.error(result));
-  result = n.compile(program, static_cast<int>(given.size()), given.data());
+  result = n.compile(program, static_cast<int>(pointers.size()), pointers.data());
   HpStatus status = HP_OK;
   if (result != 0) {
     status = host->fail(HP_ERROR, "NVRTC: %s\n%s", n.error(result), log_of(n, program).c_str());

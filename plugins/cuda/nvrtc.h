@@ -1,4 +1,4 @@
-// NVIDIA's run-time compiler. It needs no driver and no device.
+// NVRTC, NVIDIA's run-time compiler. Needs neither a driver nor a device.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace nv {
 
-// "13.0", or "none" where there is no compiler.
+// "13.0", or "none" if NVRTC is not available.
 std::string compiler_version();
 
-// Compiles for a compute capability (90 for 9.0): machine code where the compiler knows it, else PTX for the newest one
-// that it knows, which the driver translates. `options` are separated by blanks. HP_OK, or host->fail.
+// Compiles for a compute capability (90 for 9.0): to machine code if NVRTC supports it, else to PTX for the newest one
+// it supports, which the driver translates. `options` are separated by blanks. HP_OK, or host->fail.
 HpStatus compile_source(int capability, const char* source, const char* options, std::string* binary);
 
 }  // namespace nv

@@ -10,9 +10,9 @@
 #include "device.h"
 #include "driver.h"
 #include "host.h"
+#include "kernels.h"
 #include "memory.h"
 #include "stream.h"
-#include "vendor.h"
 
 namespace nv {
 
@@ -44,7 +44,7 @@ const HpCompiler compiler = {
     release_binary,     load,   unload,     find,         launch,
 };
 
-// The others, exported without the flag, take contiguous tensors.
+// The other exported kernels take contiguous tensors.
 const HpKernel kernels[] = {
     {"matmul", __tvm_ffi_matmul, HP_KERNEL_STRIDED},
     {"addmm", __tvm_ffi_addmm, HP_KERNEL_STRIDED},
@@ -95,8 +95,8 @@ extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin*
   return HP_OK;
 }
 
-// Lets products of float32 use TF32, or not; returns what was set before.
+// Allows or forbids TF32 for float32 matmuls and convolutions; returns the previous setting.
 extern "C" HP_EXPORT int hp_nv_allow_tf32(int allowed) { return nv::allow_tf32.exchange(allowed != 0); }
 
-// The same for flash attention.
+// Allows or forbids flash attention; returns the previous setting.
 extern "C" HP_EXPORT int hp_nv_allow_flash(int allowed) { return nv::allow_flash.exchange(allowed != 0); }

@@ -1,4 +1,4 @@
-// Memory for the time of a call.
+// Temporary device memory for one call.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace nv {
 
-// Scratch memory of Hardpoint's for the time of a call.
+// Allocates from Hardpoint's caching allocator; `data` is null on failure.
 class Scratch {
  public:
   Scratch(int device, int64_t bytes) : device_(device) {

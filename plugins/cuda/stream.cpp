@@ -13,8 +13,7 @@ namespace {
 CUstream stream_of(HpStream stream) { return reinterpret_cast<CUstream>(stream); }
 CUevent event_of(HpEvent event) { return reinterpret_cast<CUevent>(event); }
 
-// The driver has no timed wait, so a wait with a limit asks again and again: at once at first, since most waits are
-// short, then with pauses.
+// The driver has no timed wait, so this polls: without pauses at first, since most waits are short.
 template <class Query>
 HpStatus wait(int device, uint32_t timeout_ms, const char* what, Query query) {
   using Clock = std::chrono::steady_clock;
@@ -23,7 +22,7 @@ HpStatus wait(int device, uint32_t timeout_ms, const char* what, Query query) {
   for (;;) {
     const CUresult result = query();
     if (result == CUDA_SUCCESS) return HP_OK;
-    if (result != CUDA_ERROR_NOT_READY) return failed(device, result, what);
+    if (result != CUDA_ERROR_NOT_READY) return driver_error(device, result, what);
     const auto waited = Clock::now() - start;
     if (waited > std::chrono::milliseconds(timeout_ms))
       return host->fail(HP_TIMEOUT, "nv:%d: %s took more than %u ms", device, what, timeout_ms);
@@ -34,62 +33,63 @@ HpStatus wait(int device, uint32_t timeout_ms, const char* what, Query query) {
 }  // namespace
 
 HpStatus create_stream(int device, int priority, HpStream* stream) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   CUstream made = nullptr;
-  NV_CHECK(device, driver.stream_create(&made, CU_STREAM_NON_BLOCKING, priority), "making a stream");
+  NV_CHECK(device, driver.stream_create(&made, CU_STREAM_NON_BLOCKING, priority), "creating a stream");
   *stream = reinterpret_cast<HpStream>(made);
   return HP_OK;
 }
 
 HpStatus destroy_stream(int device, HpStream stream) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   NV_CHECK(device, driver.stream_destroy(stream_of(stream)), "destroying a stream");
   return HP_OK;
 }
 
 HpStatus synchronize_stream(int device, HpStream stream, uint32_t timeout_ms) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   if (timeout_ms > 0)
-    return wait(device, timeout_ms, "the work of a stream", [&] { return driver.stream_query(stream_of(stream)); });
-  NV_CHECK(device, driver.stream_synchronize(stream_of(stream)), "the work of a stream");
+    return wait(device, timeout_ms, "work on a stream", [&] { return driver.stream_query(stream_of(stream)); });
+  NV_CHECK(device, driver.stream_synchronize(stream_of(stream)), "work on a stream");
   return HP_OK;
 }
 
 HpStatus query_stream(int device, HpStream stream) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   const CUresult result = driver.stream_query(stream_of(stream));
   if (result == CUDA_ERROR_NOT_READY) return HP_NOT_READY;
-  return result ? failed(device, result, "the work of a stream") : HP_OK;
+  return result ? driver_error(device, result, "work on a stream") : HP_OK;
 }
 
 HpStatus create_event(int device, int with_timing, HpEvent* event) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   CUevent made = nullptr;
-  NV_CHECK(device, driver.event_create(&made, with_timing ? 0u : unsigned{CU_EVENT_DISABLE_TIMING}), "making an event");
+  NV_CHECK(device, driver.event_create(&made, with_timing ? 0u : unsigned{CU_EVENT_DISABLE_TIMING}),
+           "creating an event");
   *event = reinterpret_cast<HpEvent>(made);
   return HP_OK;
 }
 
 HpStatus destroy_event(int device, HpEvent event) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   NV_CHECK(device, driver.event_destroy(event_of(event)), "destroying an event");
   return HP_OK;
 }
 
 HpStatus record_event(int device, HpEvent event, HpStream stream) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   NV_CHECK(device, driver.event_record(event_of(event), stream_of(stream)), "recording an event");
   return HP_OK;
 }
 
 HpStatus wait_event(int device, HpEvent event, HpStream stream) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   NV_CHECK(device, driver.stream_wait_event(stream_of(stream), event_of(event), 0), "waiting for an event");
   return HP_OK;
 }
 
 HpStatus synchronize_event(int device, HpEvent event, uint32_t timeout_ms) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   if (timeout_ms > 0)
     return wait(device, timeout_ms, "waiting for an event", [&] { return driver.event_query(event_of(event)); });
   NV_CHECK(device, driver.event_synchronize(event_of(event)), "waiting for an event");
@@ -97,19 +97,19 @@ HpStatus synchronize_event(int device, HpEvent event, uint32_t timeout_ms) {
 }
 
 HpStatus query_event(int device, HpEvent event) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   const CUresult result = driver.event_query(event_of(event));
   if (result == CUDA_ERROR_NOT_READY) return HP_NOT_READY;
-  return result ? failed(device, result, "waiting for an event") : HP_OK;
+  return result ? driver_error(device, result, "waiting for an event") : HP_OK;
 }
 
 HpStatus elapsed_between(int device, HpEvent start, HpEvent end, double* milliseconds) {
-  if (HpStatus status = enter(device)) return status;
+  if (HpStatus status = make_current(device)) return status;
   float elapsed = 0;
   const CUresult result = driver.event_elapsed(&elapsed, event_of(start), event_of(end));
   if (result == CUDA_ERROR_NOT_READY || result == CUDA_ERROR_INVALID_HANDLE)
     return host->fail(HP_INVALID_ARGUMENT,
-                      "nv:%d: elapsed time of events that were not both made with timing and reached", device);
+                      "nv:%d: elapsed time needs two events that were created with timing and reached", device);
   NV_CHECK(device, result, "the time between two events");
   *milliseconds = elapsed;
   return HP_OK;

@@ -13,7 +13,7 @@ Functions cl;
 namespace {
 
 const char* advice =
-    "Install a driver of your device, or PoCL for the CPU (Debian: apt-get install pocl-opencl-icd "
+    "Install your device's driver, or PoCL for the CPU (Debian: apt-get install pocl-opencl-icd "
     "ocl-icd-libopencl1), or choose another device with HARDPOINT_DEVICE";
 
 const char* name_of(cl_int result) {
@@ -62,8 +62,7 @@ HpStatus open_library() {
     const char* const error = dlerror();
     reason += (reason.empty() ? "" : "; ") + std::string(error ? error : name);
   }
-  if (!library)
-    return host->fail(HP_NOT_SUPPORTED, "there is no OpenCL on this machine: %s. %s", reason.c_str(), advice);
+  if (!library) return host->fail(HP_NOT_SUPPORTED, "no OpenCL library was found: %s. %s", reason.c_str(), advice);
 #define OCL_FIND(here, exported, result, parameters)                           \
   cl.here = reinterpret_cast<decltype(cl.here)>(dlsym(library, #exported));    \
   if (!cl.here)                                                                \
@@ -75,12 +74,12 @@ HpStatus open_library() {
   cl_uint platforms = 0;
   const cl_int result = cl.get_platforms(0, nullptr, &platforms);
   if (result != CL_SUCCESS || platforms == 0)
-    return host->fail(HP_NOT_SUPPORTED, "OpenCL finds no driver on this machine (%d, %s). %s", result, name_of(result),
+    return host->fail(HP_NOT_SUPPORTED, "OpenCL found no driver on this machine (%d, %s). %s", result, name_of(result),
                       advice);
   return HP_OK;
 }
 
-HpStatus failed(int device, cl_int result, const char* what) {
+HpStatus opencl_error(int device, cl_int result, const char* what) {
   HpStatus status = HP_ERROR;
   switch (result) {
     case CL_MEM_OBJECT_ALLOCATION_FAILURE:

@@ -1,5 +1,5 @@
-// The part of OpenCL that this plug-in uses, declared here: no OpenCL header is needed to build it. Names and numbers
-// are those of the Khronos headers, so that their manual explains every call.
+// The part of the OpenCL API used here, declared so that no OpenCL header is needed. Names and values follow the
+// Khronos headers.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +68,7 @@ enum : cl_bitfield {
   CL_QUEUE_PROFILING_ENABLE = 1 << 1,
 };
 
-// X(name here, exported name, result, parameters)
+// X(member, exported name, result, parameters)
 #define OCL_FUNCTIONS(X)                                                                                          \
   X(get_platforms, clGetPlatformIDs, cl_int, (cl_uint, cl_platform_id*, cl_uint*))                                \
   X(platform_info, clGetPlatformInfo, cl_int, (cl_platform_id, cl_uint, size_t, void*, size_t*))                  \
@@ -117,17 +117,17 @@ struct Functions {
 #undef OCL_DECLARE
 };
 
-extern Functions cl;  // filled by open_library
+extern Functions cl;  // filled in by open_library
 
-// Opens libOpenCL, which finds the drivers installed on this machine. HP_OK, or host->fail with what to do.
+// Opens libOpenCL, which loads the installed drivers. HP_OK, or host->fail with the remedy.
 HpStatus open_library();
 
-// The status of a result that is not CL_SUCCESS; `what` says what failed. `device` -1: none in particular.
-HpStatus failed(int device, cl_int result, const char* what);
+// Reports a result other than CL_SUCCESS; `what` names the failed action. `device` may be -1 for none.
+HpStatus opencl_error(int device, cl_int result, const char* what);
 
-#define OCL_CHECK(device, call, what)                                                      \
-  do {                                                                                     \
-    if (const ::ocl::cl_int result_ = (call)) return ::ocl::failed(device, result_, what); \
+#define OCL_CHECK(device, call, what)                                                            \
+  do {                                                                                           \
+    if (const ::ocl::cl_int result_ = (call)) return ::ocl::opencl_error(device, result_, what); \
   } while (0)
 
 }  // namespace ocl

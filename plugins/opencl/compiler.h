@@ -1,4 +1,4 @@
-// Kernels: compiled from OpenCL C by the device's own compiler, kept as its binaries, launched.
+// The compiler table: kernels in OpenCL C, compiled by the device's driver, cached as its binaries.
 #pragma once
 
 #include "hardpoint/plugin.h"

@@ -35,19 +35,19 @@ std::string text(cl_platform_id id, cl_uint what) {
   return cl.platform_info(id, what, sizeof value - 1, value, nullptr) == CL_SUCCESS ? value : "";
 }
 
-std::string lower(std::string word) {
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return word;
+std::string lower(std::string pattern) {
+  for (char& c : pattern) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return pattern;
 }
 
-// A word of HARDPOINT_OPENCL_DEVICE: cpu or gpu, the number of a device among all, or a part of its name.
-bool is_named(const Device& d, int place, const std::string& word) {
+// Matches one pattern of HARDPOINT_OPENCL_DEVICE: "cpu", "gpu", the index of the device, or part of its name.
+bool matches(const Device& d, int index, const std::string& pattern) {
   const cl_bitfield type = number<cl_bitfield>(d.id, CL_DEVICE_TYPE);
-  if (word == "cpu") return type & CL_DEVICE_TYPE_CPU;
-  if (word == "gpu") return type & CL_DEVICE_TYPE_GPU;
-  if (std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c); }))
-    return word == std::to_string(place);
-  return lower(d.name).find(word) != std::string::npos;
+  if (pattern == "cpu") return type & CL_DEVICE_TYPE_CPU;
+  if (pattern == "gpu") return type & CL_DEVICE_TYPE_GPU;
+  if (std::all_of(pattern.begin(), pattern.end(), [](unsigned char c) { return std::isdigit(c); }))
+    return pattern == std::to_string(index);
+  return lower(d.name).find(pattern) != std::string::npos;
 }
 
 struct Candidate {
@@ -81,8 +81,8 @@ void find_unified_memory(Device& d) {
   find("clSetKernelArgMemPointerINTEL", &d.unified.set_pointer);
 }
 
-// Why a device cannot be used; nothing if it can.
-const char* lack(const Device& d) {
+// Why a device cannot be used, or null.
+const char* missing_feature(const Device& d) {
   if (!number<cl_uint>(d.id, CL_DEVICE_COMPILER_AVAILABLE)) return "has no compiler";
   const bool svm = number<cl_bitfield>(d.id, CL_DEVICE_SVM_CAPABILITIES) & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER;
   return svm || d.unified ? nullptr : "has neither shared virtual memory nor unified shared memory";
@@ -95,23 +95,23 @@ void describe(Device& d) {
   d.total_memory = number<cl_ulong>(d.id, CL_DEVICE_GLOBAL_MEM_SIZE);
   if (number<cl_bitfield>(d.id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT)
     d.options += " -cl-fp32-correctly-rounded-divide-sqrt";
-  // It names a folder.
+  // Used as a folder name.
   d.fingerprint = "opencl-" + d.name + "-" + version + "-" + driver + d.options;
   for (char& c : d.fingerprint)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
 }
 
-HpStatus make_context(int place) {
-  Device& d = devices[place];
-  for (int i = 0; i < place; ++i)
+HpStatus make_context(int index) {
+  Device& d = devices[index];
+  for (int i = 0; i < index; ++i)
     if (devices[i].platform == d.platform) return d.context = devices[i].context, HP_OK;
   std::vector<cl_device_id> ids;
-  for (int i = place; i < count; ++i)
+  for (int i = index; i < count; ++i)
     if (devices[i].platform == d.platform) ids.push_back(devices[i].id);
   const intptr_t settings[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<intptr_t>(d.platform), 0};
   cl_int result = CL_SUCCESS;
   d.context = cl.create_context(settings, static_cast<cl_uint>(ids.size()), ids.data(), nullptr, nullptr, &result);
-  OCL_CHECK(place, result, "making a context");
+  OCL_CHECK(index, result, "creating a context");
   return HP_OK;
 }
 
@@ -119,15 +119,15 @@ HpStatus make_context(int place) {
 
 HpStatus find_devices() {
   const char* const chosen = getenv("HARDPOINT_OPENCL_DEVICE");
-  std::vector<std::string> words;
+  std::vector<std::string> patterns;
   std::istringstream list(chosen ? chosen : "");
-  for (std::string word; std::getline(list, word, ',');) {
-    word.erase(0, word.find_first_not_of(' '));
-    word.erase(word.find_last_not_of(' ') + 1);
-    if (!word.empty()) words.push_back(lower(word));
+  for (std::string pattern; std::getline(list, pattern, ',');) {
+    pattern.erase(0, pattern.find_first_not_of(' '));
+    pattern.erase(pattern.find_last_not_of(' ') + 1);
+    if (!pattern.empty()) patterns.push_back(lower(pattern));
   }
-  std::string seen;
-  int place = 0;
+  std::string listing;
+  int index = 0;
   for (const Candidate& candidate : all_devices()) {
     if (count == kMaxDevices) break;
     Device& d = devices[count];
@@ -137,17 +137,18 @@ HpStatus find_devices() {
     describe(d);
     d.unified = {};
     find_unified_memory(d);
-    const bool wanted = words.empty() || std::any_of(words.begin(), words.end(),
-                                                     [&](const std::string& word) { return is_named(d, place, word); });
-    const char* const lacks = lack(d);
-    seen += "\n  " + std::to_string(place) + ": " + d.name + (lacks ? std::string(", which ") + lacks : "");
-    ++place;
-    if (wanted && !lacks) ++count;
+    const bool wanted =
+        patterns.empty() || std::any_of(patterns.begin(), patterns.end(),
+                                        [&](const std::string& pattern) { return matches(d, index, pattern); });
+    const char* const missing = missing_feature(d);
+    listing += "\n  " + std::to_string(index) + ": " + d.name + (missing ? std::string(", which ") + missing : "");
+    ++index;
+    if (wanted && !missing) ++count;
   }
   if (count == 0)
-    return host->fail(HP_NOT_SUPPORTED, "OpenCL has no usable device%s%s. It has:%s",
-                      words.empty() ? "" : " named by HARDPOINT_OPENCL_DEVICE=", words.empty() ? "" : chosen,
-                      seen.empty() ? " none" : seen.c_str());
+    return host->fail(HP_NOT_SUPPORTED, "OpenCL has no usable device%s%s. Devices found:%s",
+                      patterns.empty() ? "" : " named by HARDPOINT_OPENCL_DEVICE=", patterns.empty() ? "" : chosen,
+                      listing.empty() ? " none" : listing.c_str());
   for (int i = 0; i < count; ++i)
     if (HpStatus status = make_context(i)) return status;
   return HP_OK;
@@ -155,21 +156,21 @@ HpStatus find_devices() {
 
 int device_count() { return count; }
 
-bool one_context() {
+bool share_one_context() {
   return std::all_of(devices, devices + count, [](const Device& d) { return d.context == devices[0].context; });
 }
 
-HpStatus enter(int device, Device** found) {
+HpStatus find_device(int device, Device** found) {
   if (device < 0 || device >= count) {
-    host->fail(HP_INVALID_ARGUMENT, "ocl has no device %d, it has %d", device, count);
-    return HP_INVALID_ARGUMENT;  // so that the compiler knows that there is no device without a failure
+    host->fail(HP_INVALID_ARGUMENT, "ocl:%d does not exist: there are %d devices", device, count);
+    return HP_INVALID_ARGUMENT;  // explicit, so the compiler knows that `found` is set on HP_OK
   }
   *found = &devices[device];
   return HP_OK;
 }
 
 uint32_t group_size() {
-  // A CPU runs the work-items of a group one after another, as a loop that its compiler vectorises.
+  // A CPU runs a group's work-items in a loop that its compiler vectorizes.
   size_t size = std::any_of(devices, devices + count, [](const Device& d) { return d.is_cpu; }) ? 64 : 256;
   for (int i = 0; i < count; ++i) size = std::min(size, number<size_t>(devices[i].id, CL_DEVICE_MAX_WORK_GROUP_SIZE));
   size_t power = 1;
@@ -185,7 +186,7 @@ uint32_t local_memory() {
 
 HpStatus properties(int device, HpProperties* properties) {
   Device* d = nullptr;
-  if (HpStatus status = enter(device, &d)) return status;
+  if (HpStatus status = find_device(device, &d)) return status;
   HpProperties filled = {};
   snprintf(filled.name, sizeof filled.name, "%s", d->name.c_str());
   filled.total_memory = d->total_memory;
@@ -200,9 +201,9 @@ HpStatus properties(int device, HpProperties* properties) {
 }
 
 HpStatus memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes) {
-  // OpenCL does not say what others use.
+  // OpenCL cannot report memory used by other processes.
   Device* d = nullptr;
-  if (HpStatus status = enter(device, &d)) return status;
+  if (HpStatus status = find_device(device, &d)) return status;
   const uint64_t used = d->used_memory.load(std::memory_order_relaxed);
   *total_bytes = d->total_memory;
   *free_bytes = used < d->total_memory ? d->total_memory - used : 0;

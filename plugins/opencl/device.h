@@ -1,4 +1,4 @@
-// Which OpenCL devices there are, of which the program gets those that HARDPOINT_OPENCL_DEVICE names.
+// OpenCL devices, selected by HARDPOINT_OPENCL_DEVICE.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@ namespace ocl {
 
 constexpr int kMaxDevices = 64;
 
-// Memory that is an address, as tensors want it: Intel's unified shared memory where a driver offers it, else OpenCL's
-// own shared virtual memory, whose functions stand in Functions.
+// Tensors need memory with plain addresses: Intel's unified shared memory if the driver has it, else OpenCL's shared
+// virtual memory, through `cl`.
 struct UnifiedMemory {
   void* (*allocate)(cl_context, cl_device_id, const cl_bitfield*, size_t, cl_uint, cl_int*) = nullptr;
   cl_int (*free)(cl_context, void*) = nullptr;
@@ -23,25 +23,25 @@ struct UnifiedMemory {
 struct Device {
   cl_platform_id platform = nullptr;
   cl_device_id id = nullptr;
-  cl_context context = nullptr;  // one a platform: its devices share memory and events
+  cl_context context = nullptr;  // one per platform: its devices share memory and events
   UnifiedMemory unified;
   std::string name;         // "PoCL: pthread-..."
-  std::string fingerprint;  // of its compiler
-  std::string options;      // for its compiler
+  std::string fingerprint;  // identifies the compiler and device
+  std::string options;      // compiler options
   bool is_cpu = false;
   uint64_t total_memory = 0;
   std::atomic<uint64_t> used_memory{0};
 };
 
-// Once, after open_library.
+// Call once, after open_library.
 HpStatus find_devices();
 int device_count();
-bool one_context();  // whether all devices share one
+bool share_one_context();  // whether all devices do
 
 // HP_OK and the device, or host->fail.
-HpStatus enter(int device, Device** found);
+HpStatus find_device(int device, Device** found);
 
-// What suits all devices: work-items in a group, and bytes that a group shares.
+// Work-items per group, and bytes of local memory, that suit all devices.
 uint32_t group_size();
 uint32_t local_memory();
 

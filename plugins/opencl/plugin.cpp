@@ -30,7 +30,7 @@ const HpInfo info = {sizeof(HpInfo), properties, memory_info};
 
 const HpPeer peer = {sizeof(HpPeer), copy_to_peer};
 
-// The devices settle what is left at 0 here, before anyone sees the tables.
+// hp_plugin_init fills in group_size and local_memory from the devices found.
 HpCompiler compiler = {
     sizeof(HpCompiler), "opencl", 0, 0, fingerprint, compile, release_binary, load, unload, find, launch,
 };
@@ -56,7 +56,7 @@ extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin*
   if (HpStatus status = ocl::find_devices()) return status;
   ocl::compiler.group_size = ocl::group_size();
   ocl::compiler.local_memory = ocl::local_memory();
-  if (ocl::one_context()) ocl::plugin.peer = &ocl::peer;
+  if (ocl::share_one_context()) ocl::plugin.peer = &ocl::peer;
   *plugin = &ocl::plugin;
   return HP_OK;
 } catch (const std::exception& error) {

@@ -15,7 +15,7 @@ namespace ocl {
 struct Stream {
   std::mutex mutex;
   cl_command_queue queue = nullptr;
-  cl_event last = nullptr;  // of the latest command: the queue is in order, so all is done when it is
+  cl_event last = nullptr;  // event of the latest command; the queue is in order, so it completes last
 };
 
 namespace {
@@ -23,26 +23,26 @@ namespace {
 struct Event {
   bool with_timing = false;
   std::mutex mutex;
-  cl_event done = nullptr;  // of the latest record; null: nothing to wait for
+  cl_event done = nullptr;  // event of the latest record; null: nothing to wait for
 };
 
 Stream default_streams[kMaxDevices];
 
-// A reference to an event of OpenCL, or to none; taken under the lock of whoever has the event.
-class Reference {
+// Owns a reference to an OpenCL event, or null. Copies the event under the lock that guards it.
+class EventReference {
  public:
-  Reference(std::mutex& mutex, const cl_event& event) {
+  EventReference(std::mutex& mutex, const cl_event& event) {
     std::lock_guard<std::mutex> lock(mutex);
     event_ = event;
     if (event_) cl.retain_event(event_);
   }
-  Reference(const Reference&) = delete;
-  Reference& operator=(const Reference&) = delete;
-  ~Reference() {
+  EventReference(const EventReference&) = delete;
+  EventReference& operator=(const EventReference&) = delete;
+  ~EventReference() {
     if (event_) cl.release_event(event_);
   }
   operator cl_event() const { return event_; }
-  cl_event give_up() { return std::exchange(event_, nullptr); }
+  cl_event release() { return std::exchange(event_, nullptr); }
 
  private:
   cl_event event_ = nullptr;
@@ -50,41 +50,41 @@ class Reference {
 
 HpStatus open_queue(int device, Stream& stream) {
   Device* d = nullptr;
-  if (HpStatus status = enter(device, &d)) return status;
+  if (HpStatus status = find_device(device, &d)) return status;
   const cl_bitfield settings[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE, 0};
   cl_int result = CL_SUCCESS;
   stream.queue = cl.create_queue(d->context, d->id, settings, &result);
-  OCL_CHECK(device, result, "making a queue");
+  OCL_CHECK(device, result, "creating a queue");
   return HP_OK;
 }
 
 HpStatus find_stream(int device, HpStream handle, Stream** stream) {
   Device* d = nullptr;
-  if (HpStatus status = enter(device, &d)) return status;
+  if (HpStatus status = find_device(device, &d)) return status;
   *stream = handle ? reinterpret_cast<Stream*>(handle) : &default_streams[device];
   return HP_OK;
 }
 
-// HP_OK when the event has come, HP_NOT_READY before, or the failure of its command.
-HpStatus state(int device, cl_event event, const char* what) {
+// HP_OK if the event is complete, HP_NOT_READY if not, or the error of its command.
+HpStatus event_status(int device, cl_event event, const char* what) {
   if (!event) return HP_OK;
   cl_int status = CL_COMPLETE;
   OCL_CHECK(device, cl.event_info(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), what);
-  if (status < 0) return failed(device, status, what);
+  if (status < 0) return opencl_error(device, status, what);
   return status == CL_COMPLETE ? HP_OK : HP_NOT_READY;
 }
 
-// OpenCL has no timed wait, so a wait with a limit asks again and again: at once at first, since most are short.
+// OpenCL has no timed wait, so this polls: without pauses at first, since most waits are short.
 HpStatus wait(int device, cl_event event, uint32_t timeout_ms, const char* what) {
   if (!event) return HP_OK;
   if (timeout_ms == 0) {
     cl.wait_for_events(1, &event);
-    return state(device, event, what);
+    return event_status(device, event, what);
   }
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   for (;;) {
-    const HpStatus status = state(device, event, what);
+    const HpStatus status = event_status(device, event, what);
     if (status != HP_NOT_READY) return status;
     const auto waited = Clock::now() - start;
     if (waited > std::chrono::milliseconds(timeout_ms))
@@ -97,7 +97,7 @@ Event& event_of(HpEvent event) { return *reinterpret_cast<Event*>(event); }
 
 }  // namespace
 
-HpStatus Queued::begin(HpStream handle) {
+HpStatus CommandScope::begin(HpStream handle) {
   if (HpStatus status = find_stream(device, handle, &stream)) return status;
   stream->mutex.lock();
   if (!stream->queue) {
@@ -110,19 +110,19 @@ HpStatus Queued::begin(HpStream handle) {
   return HP_OK;
 }
 
-HpStatus Queued::end(cl_int result, const char* what) {
+HpStatus CommandScope::end(cl_int result, const char* what) {
   if (result == CL_SUCCESS) {
     if (stream->last) cl.release_event(stream->last);
     stream->last = done;
-    result = cl.flush(queue);  // other queues may come to wait for it
+    result = cl.flush(queue);  // another queue may wait for it
   }
   stream->mutex.unlock();
-  return result == CL_SUCCESS ? HP_OK : failed(device, result, what);
+  return result == CL_SUCCESS ? HP_OK : opencl_error(device, result, what);
 }
 
 HpStatus create_stream(int device, int, HpStream* stream) {
   auto* made = new (std::nothrow) Stream;
-  if (!made) return host->fail(HP_ERROR, "ocl:%d has no memory for a stream", device);
+  if (!made) return host->fail(HP_ERROR, "ocl:%d is out of host memory for a stream", device);
   if (HpStatus status = open_queue(device, *made)) {
     delete made;
     return status;
@@ -144,11 +144,11 @@ HpStatus destroy_stream(int device, HpStream handle) {
 HpStatus synchronize_stream(int device, HpStream handle, uint32_t timeout_ms) {
   Stream* stream = nullptr;
   if (HpStatus status = find_stream(device, handle, &stream)) return status;
-  const Reference last(stream->mutex, stream->last);
+  const EventReference last(stream->mutex, stream->last);
   if (!last) return HP_OK;
-  const HpStatus status = wait(device, last, timeout_ms, "the work of a stream");
+  const HpStatus status = wait(device, last, timeout_ms, "work on a stream");
   if (status != HP_TIMEOUT) {
-    // Told once: the next wait starts afresh, unless more was queued.
+    // Report an error only once: clear the event, unless more was queued meanwhile.
     std::lock_guard<std::mutex> lock(stream->mutex);
     if (stream->last == last) {
       cl.release_event(last);
@@ -162,12 +162,12 @@ HpStatus query_stream(int device, HpStream handle) {
   Stream* stream = nullptr;
   if (HpStatus status = find_stream(device, handle, &stream)) return status;
   std::lock_guard<std::mutex> lock(stream->mutex);
-  return state(device, stream->last, "the work of a stream");
+  return event_status(device, stream->last, "work on a stream");
 }
 
 HpStatus create_event(int device, int with_timing, HpEvent* event) {
   auto* made = new (std::nothrow) Event;
-  if (!made) return host->fail(HP_ERROR, "ocl:%d has no memory for an event", device);
+  if (!made) return host->fail(HP_ERROR, "ocl:%d is out of host memory for an event", device);
   made->with_timing = with_timing != 0;
   *event = reinterpret_cast<HpEvent>(made);
   return HP_OK;
@@ -185,27 +185,27 @@ HpStatus record_event(int device, HpEvent handle, HpStream stream_handle) {
   if (HpStatus status = find_stream(device, stream_handle, &stream)) return status;
   Event& event = event_of(handle);
   if (event.with_timing) {
-    // A command of its own, so that it has a time also where nothing was queued.
+    // A command of its own, so the event has a time even if nothing was queued.
     if (HpStatus status = enqueue(device, stream_handle, "recording an event",
                                   [](cl_command_queue queue, cl_event* e) { return cl.marker(queue, 0, nullptr, e); }))
       return status;
   }
-  Reference last(stream->mutex, stream->last);
+  EventReference last(stream->mutex, stream->last);
   std::lock_guard<std::mutex> lock(event.mutex);
   if (event.done) cl.release_event(event.done);
-  event.done = last.give_up();
+  event.done = last.release();
   return HP_OK;
 }
 
 HpStatus wait_event(int device, HpEvent handle, HpStream stream) {
   Device* d = nullptr;
-  if (HpStatus status = enter(device, &d)) return status;
+  if (HpStatus status = find_device(device, &d)) return status;
   Event& event = event_of(handle);
-  const Reference done(event.mutex, event.done);
+  const EventReference done(event.mutex, event.done);
   if (!done) return HP_OK;
   cl_context context = nullptr;
   OCL_CHECK(device, cl.event_info(done, CL_EVENT_CONTEXT, sizeof context, &context, nullptr), "waiting for an event");
-  // Platforms do not know each other's events.
+  // Events cannot be shared between platforms.
   if (context != d->context) return wait(device, done, 0, "waiting for an event");
   return enqueue(device, stream, "waiting for an event", [&](cl_command_queue queue, cl_event* e) {
     const cl_event other = done;
@@ -215,26 +215,26 @@ HpStatus wait_event(int device, HpEvent handle, HpStream stream) {
 
 HpStatus synchronize_event(int device, HpEvent handle, uint32_t timeout_ms) {
   Event& event = event_of(handle);
-  const Reference done(event.mutex, event.done);
+  const EventReference done(event.mutex, event.done);
   return wait(device, done, timeout_ms, "waiting for an event");
 }
 
 HpStatus query_event(int device, HpEvent handle) {
   Event& event = event_of(handle);
   std::lock_guard<std::mutex> lock(event.mutex);
-  return state(device, event.done, "waiting for an event");
+  return event_status(device, event.done, "waiting for an event");
 }
 
 HpStatus elapsed_between(int device, HpEvent start, HpEvent end, double* milliseconds) {
   cl_ulong times[2] = {0, 0};
-  int place = 0;
+  int index = 0;
   for (HpEvent handle : {start, end}) {
     Event& event = event_of(handle);
     std::lock_guard<std::mutex> lock(event.mutex);
-    if (!event.with_timing || !event.done || state(device, event.done, "an event") != HP_OK)
+    if (!event.with_timing || !event.done || event_status(device, event.done, "an event") != HP_OK)
       return host->fail(HP_INVALID_ARGUMENT,
-                        "ocl:%d: elapsed time of events that were not both made with timing and reached", device);
-    OCL_CHECK(device, cl.event_times(event.done, CL_PROFILING_COMMAND_END, sizeof times[0], &times[place++], nullptr),
+                        "ocl:%d: elapsed time needs two events that were created with timing and reached", device);
+    OCL_CHECK(device, cl.event_times(event.done, CL_PROFILING_COMMAND_END, sizeof times[0], &times[index++], nullptr),
               "the time of an event");
   }
   *milliseconds = (static_cast<double>(times[1]) - static_cast<double>(times[0])) * 1e-6;

@@ -1,4 +1,4 @@
-// Streams, which are queues of OpenCL that work in order, and events.
+// Streams, implemented as in-order OpenCL queues, and events.
 #pragma once
 
 #include "cl.h"
@@ -18,8 +18,8 @@ HpStatus synchronize_event(int device, HpEvent event, uint32_t timeout_ms);
 HpStatus query_event(int device, HpEvent event);
 HpStatus elapsed_between(int device, HpEvent start, HpEvent end, double* milliseconds);
 
-// A command on its way: the stream is locked while it is queued, and remembers when it is done.
-struct Queued {
+// Locks a stream while one command is enqueued, and stores the command's event as the stream's last.
+struct CommandScope {
   int device;
   struct Stream* stream = nullptr;
   cl_command_queue queue = nullptr;
@@ -29,12 +29,12 @@ struct Queued {
   HpStatus end(cl_int result, const char* what);
 };
 
-// Queues one command by calling `command(queue, event to set)`, which returns OpenCL's result.
+// Enqueues one command: calls `command(queue, event to set)`, which returns OpenCL's result.
 template <class Command>
 HpStatus enqueue(int device, HpStream stream, const char* what, Command command) {
-  Queued queued{device};
-  if (HpStatus status = queued.begin(stream)) return status;
-  return queued.end(command(queued.queue, &queued.done), what);
+  CommandScope scope{device};
+  if (HpStatus status = scope.begin(stream)) return status;
+  return scope.end(command(scope.queue, &scope.done), what);
 }
 
 }  // namespace ocl

@@ -1,4 +1,4 @@
-// Copies. Paddle has two callbacks for each direction: a queued one, and one that knows of no stream.
+// Copies. Paddle has two callbacks per direction: one queued on a stream, one synchronous without a stream.
 #include <algorithm>
 #include <vector>
 
@@ -13,39 +13,39 @@ using Plain = paddle::Status (*)(paddle::Device, void*, const void*, size_t);
 HpStatus copy(int device, const char* callback, Queued queued, Plain plain, void* dst, const void* src, size_t bytes,
               HpStream stream) {
   return call(device, callback, [&](paddle::Device d) {
-    const paddle::Stream handle = raw(device, stream);
-    // A stream without a handle is one that finishes its work at once: nothing can be queued on it.
+    const paddle::Stream handle = native_stream(device, stream);
+    // A null handle is a synchronous stream: nothing can be queued on it.
     if (queued != nullptr && handle != nullptr) return queued(d, handle, dst, src, bytes);
-    // The order on the stream is kept: what was queued before is done first.
-    const paddle::Status status = wait(d, handle);
+    // Preserve stream order: finish earlier work first.
+    const paddle::Status status = synchronize(d, handle);
     return status > paddle::kWarning ? status : plain(d, dst, src, bytes);
   });
 }
 
-// For a plug-in that copies to and from the host only.
-paddle::Status through_host(paddle::Device device, void* dst, const void* src, size_t bytes) {
-  std::vector<char> piece(std::min<size_t>(bytes, 4 << 20));
-  for (size_t done = 0; done < bytes; done += piece.size()) {
-    const size_t now = std::min(piece.size(), bytes - done);
+// For a plug-in without copies on the device.
+paddle::Status copy_through_host(paddle::Device device, void* dst, const void* src, size_t bytes) {
+  std::vector<char> buffer(std::min<size_t>(bytes, 4 << 20));
+  for (size_t done = 0; done < bytes; done += buffer.size()) {
+    const size_t now = std::min(buffer.size(), bytes - done);
     paddle::Status status =
-        plugin->table->memory_copy_d2h(device, piece.data(), static_cast<const char*>(src) + done, now);
+        plugin->table->memory_copy_d2h(device, buffer.data(), static_cast<const char*>(src) + done, now);
     if (status > paddle::kWarning) return status;
-    status = plugin->table->memory_copy_h2d(device, static_cast<char*>(dst) + done, piece.data(), now);
+    status = plugin->table->memory_copy_h2d(device, static_cast<char*>(dst) + done, buffer.data(), now);
     if (status > paddle::kWarning) return status;
   }
   return paddle::kSuccess;
 }
 
 HpStatus peer_copy(int dst_device, void* dst, int src_device, const void* src, size_t bytes, HpStream stream) {
-  if (const HpStatus status = enter(dst_device); status != HP_OK) return status;
+  if (const HpStatus status = make_current(dst_device); status != HP_OK) return status;
   return call(src_device, "memory_copy_p2p", [&](paddle::Device d) {
     paddle::Device target = &plugin->devices[dst_device]->number;
-    const paddle::Stream handle = raw(src_device, stream);
+    const paddle::Stream handle = native_stream(src_device, stream);
     const paddle::Interface& table = *plugin->table;
     if (table.async_memory_copy_p2p != nullptr && (handle != nullptr || table.memory_copy_p2p == nullptr)) {
       return table.async_memory_copy_p2p(target, d, handle, dst, src, bytes);
     }
-    const paddle::Status status = wait(d, handle);
+    const paddle::Status status = synchronize(d, handle);
     return status > paddle::kWarning ? status : table.memory_copy_p2p(target, d, dst, src, bytes);
   });
 }
@@ -64,7 +64,7 @@ HpStatus copy_to_host(int device, void* dst, const void* src, size_t bytes, HpSt
 
 HpStatus copy_on_device(int device, void* dst, const void* src, size_t bytes, HpStream stream) {
   const paddle::Interface& table = *plugin->table;
-  const Plain plain = table.memory_copy_d2d != nullptr ? table.memory_copy_d2d : through_host;
+  const Plain plain = table.memory_copy_d2d != nullptr ? table.memory_copy_d2d : copy_through_host;
   return copy(device, "memory_copy_d2d", table.async_memory_copy_d2d, plain, dst, src, bytes, stream);
 }
 

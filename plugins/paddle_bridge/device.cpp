@@ -1,4 +1,4 @@
-// Devices: their start, which of them is current, and what is told about them.
+// Devices: start, current device, properties.
 #include <cstdio>
 
 #include "bridge.h"
@@ -60,7 +60,7 @@ HpStatus properties(int device, HpProperties* properties) {
       return plugin->table->get_compute_capability(d, &capability);
     });
     if (status != HP_OK) return status;
-    // 86 is 8.6, as Paddle counts it.
+    // Paddle encodes 8.6 as 86.
     properties->version_major = static_cast<int32_t>(capability / 10);
     properties->version_minor = static_cast<int32_t>(capability % 10);
   }
@@ -69,9 +69,9 @@ HpStatus properties(int device, HpProperties* properties) {
 
 }  // namespace
 
-HpStatus enter(int device) {
+HpStatus make_current(int device) {
   if (device < 0 || static_cast<size_t>(device) >= plugin->devices.size()) {
-    return host->fail(HP_INVALID_ARGUMENT, "%s: there is no device %d", plugin->name.c_str(), device);
+    return host->fail(HP_INVALID_ARGUMENT, "%s:%d does not exist", plugin->name.c_str(), device);
   }
   DeviceState& state = *plugin->devices[device];
   std::call_once(state.started, [&] { start(state); });
@@ -79,13 +79,13 @@ HpStatus enter(int device) {
     return host->fail(HP_ERROR, "%s: device %d did not start: init_device, set_device or create_stream failed",
                       plugin->path.c_str(), device);
   }
-  // Every time: Paddle itself may use the plug-in in this process, and set another device on this thread.
+  // On every call: Paddle may use the same plug-in and set another device on this thread.
   return result(plugin->table->set_device(&state.number), "set_device");
 }
 
 HpStatus result(paddle::Status status, const char* callback) {
   if (status == paddle::kSuccess || status == paddle::kWarning) return HP_OK;
-  return host->fail(HP_ERROR, "%s: its callback %s returned %s", plugin->path.c_str(), callback, status_name(status));
+  return host->fail(HP_ERROR, "%s: callback %s returned %s", plugin->path.c_str(), callback, status_name(status));
 }
 
 const HpInfo* info_table() {

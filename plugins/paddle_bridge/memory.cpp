@@ -1,5 +1,4 @@
-// Device memory and page-locked memory. Paddle's plug-ins want the size back with the pointer, and promise no
-// alignment.
+// Device memory and page-locked memory. Paddle plug-ins need the size to free memory, and guarantee no alignment.
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -10,48 +9,48 @@
 namespace bridge {
 namespace {
 
-struct Owned {
+struct Allocation {
   void* base;
   size_t bytes;
 };
 
-// What the plug-in gave, by the address that Hardpoint got.
-class Book {
+// Maps addresses given to Hardpoint to the plug-in's allocations.
+class AllocationTable {
  public:
-  void enter(void* ptr, Owned owned) {
+  void add(void* ptr, Allocation allocation) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    entries_[ptr] = owned;
+    entries_[ptr] = allocation;
   }
-  bool take(void* ptr, Owned* owned) {
+  bool remove(void* ptr, Allocation* allocation) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = entries_.find(ptr);
     if (found == entries_.end()) return false;
-    *owned = found->second;
+    *allocation = found->second;
     entries_.erase(found);
     return true;
   }
 
  private:
   std::mutex mutex_;
-  std::unordered_map<void*, Owned> entries_;
+  std::unordered_map<void*, Allocation> entries_;
 };
 
-// Leaked: memory is freed until the process ends.
-Book& device_book() {
-  static auto* book = new Book;
-  return *book;
+// Never destroyed: memory may be freed during process exit.
+AllocationTable& device_allocations() {
+  static auto* table = new AllocationTable;
+  return *table;
 }
-Book& pinned_book() {
-  static auto* book = new Book;
-  return *book;
+AllocationTable& pinned_allocations() {
+  static auto* table = new AllocationTable;
+  return *table;
 }
 
-// Whether the plug-in was seen to give odd addresses: then room for a shift is asked for at once.
-std::atomic<bool> odd{false};
+// Set once the plug-in returns a misaligned address; later allocations then include room to align it.
+std::atomic<bool> misaligned{false};
 
-HpStatus full(size_t bytes) {
-  return host->fail(HP_OUT_OF_MEMORY, "%s: its callback device_memory_allocate gave no %zu bytes", plugin->path.c_str(),
-                    bytes);
+HpStatus out_of_memory(size_t bytes) {
+  return host->fail(HP_OUT_OF_MEMORY, "%s: callback device_memory_allocate could not allocate %zu bytes",
+                    plugin->path.c_str(), bytes);
 }
 
 HpStatus pinned_allocate(size_t bytes, void** ptr) {
@@ -59,17 +58,19 @@ HpStatus pinned_allocate(size_t bytes, void** ptr) {
   const HpStatus status = call(0, "host_memory_allocate",
                                [&](paddle::Device d) { return plugin->table->host_memory_allocate(d, &base, bytes); });
   if (status != HP_OK) return status;
-  if (base == nullptr) return host->fail(HP_OUT_OF_MEMORY, "no %zu bytes of page-locked memory", bytes);
-  pinned_book().enter(base, {base, bytes});
+  if (base == nullptr) return host->fail(HP_OUT_OF_MEMORY, "out of page-locked memory: %zu bytes requested", bytes);
+  pinned_allocations().add(base, {base, bytes});
   *ptr = base;
   return HP_OK;
 }
 
 HpStatus pinned_free(void* ptr) {
-  Owned owned{};
-  if (!pinned_book().take(ptr, &owned)) return host->fail(HP_INVALID_ARGUMENT, "%p is no page-locked memory", ptr);
-  return call(0, "host_memory_deallocate",
-              [&](paddle::Device d) { return plugin->table->host_memory_deallocate(d, owned.base, owned.bytes); });
+  Allocation allocation{};
+  if (!pinned_allocations().remove(ptr, &allocation))
+    return host->fail(HP_INVALID_ARGUMENT, "free of %p, which is not page-locked memory", ptr);
+  return call(0, "host_memory_deallocate", [&](paddle::Device d) {
+    return plugin->table->host_memory_deallocate(d, allocation.base, allocation.bytes);
+  });
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ HpStatus pinned_free(void* ptr) {
 HpStatus allocate(int device, size_t bytes, void** ptr) {
   *ptr = nullptr;
   for (;;) {
-    const bool shift = odd;
+    const bool shift = misaligned;
     void* base = nullptr;
     size_t size = 0;
     paddle::Status answer = paddle::kSuccess;
@@ -93,12 +94,12 @@ HpStatus allocate(int device, size_t bytes, void** ptr) {
       return paddle::kSuccess;
     });
     if (status != HP_OK) return status;
-    // Plug-ins differ in the status that says so. Where another reason stands behind it, trying once more does no harm.
-    if (answer > paddle::kWarning || base == nullptr) return full(bytes);
+    // Plug-ins report this with different statuses. If the cause is another one, Hardpoint's retry does no harm.
+    if (answer > paddle::kWarning || base == nullptr) return out_of_memory(bytes);
     const auto address = reinterpret_cast<uintptr_t>(base);
     const uintptr_t aligned = (address + HP_ALIGNMENT - 1) / HP_ALIGNMENT * HP_ALIGNMENT;
     if (aligned != address && !shift) {
-      odd = true;
+      misaligned = true;
       const HpStatus freed = call(device, "device_memory_deallocate", [&](paddle::Device d) {
         return plugin->table->device_memory_deallocate(d, base, size);
       });
@@ -106,18 +107,19 @@ HpStatus allocate(int device, size_t bytes, void** ptr) {
       continue;
     }
     *ptr = reinterpret_cast<void*>(aligned);
-    device_book().enter(*ptr, {base, size});
+    device_allocations().add(*ptr, {base, size});
     return HP_OK;
   }
 }
 
 HpStatus release(int device, void* ptr) {
-  Owned owned{};
-  if (!device_book().take(ptr, &owned)) {
-    return host->fail(HP_INVALID_ARGUMENT, "%p was not allocated on %s", ptr, plugin->name.c_str());
+  Allocation allocation{};
+  if (!device_allocations().remove(ptr, &allocation)) {
+    return host->fail(HP_INVALID_ARGUMENT, "free of %p, which is not memory of %s", ptr, plugin->name.c_str());
   }
-  return call(device, "device_memory_deallocate",
-              [&](paddle::Device d) { return plugin->table->device_memory_deallocate(d, owned.base, owned.bytes); });
+  return call(device, "device_memory_deallocate", [&](paddle::Device d) {
+    return plugin->table->device_memory_deallocate(d, allocation.base, allocation.bytes);
+  });
 }
 
 const HpPinned* pinned_table() {

@@ -1,4 +1,4 @@
-// Opening a Paddle plug-in: its library, the libraries of Paddle that it may need, its table.
+// Opens a Paddle plug-in: its library, the Paddle libraries it may need, and its table.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -12,21 +12,21 @@ namespace bridge {
 namespace {
 
 // sizeof(C_DeviceInterface) in Paddle 3.3, 3.2, 3.1, 3.0 and 2.6, and sizeof(CustomRuntimeParams) since and before 3.0.
-// A careful plug-in takes its own sizes only, so that each pair is tried.
+// Plug-ins may accept only their own sizes, so all pairs are tried.
 constexpr size_t kInterfaceSizes[] = {1128, 1032, 976, 920, 912};
 constexpr size_t kParamsSizes[] = {96, 88};
 
-// A careless one fills in the table of its own release whatever the size says: there is room for one that grew.
-constexpr size_t kRoom = 8192;
+// Plug-ins that ignore the size write the table of their own release: leave room for larger ones.
+constexpr size_t kTableBytes = 8192;
 
 void* open_library(const std::string& path, std::string* error) {
   const auto attempt = [&] { return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); };
   void* library = attempt();
   if (library != nullptr) return library;
-  const char* said = dlerror();
-  const std::string reason = said != nullptr ? said : "unknown reason";
+  const char* message = dlerror();
+  const std::string reason = message != nullptr ? message : "unknown reason";
   *error = path + ": cannot be loaded: " + reason;
-  // A plug-in with kernels is linked to Paddle's libraries; inside Paddle they are open already.
+  // Plug-ins with kernels link to Paddle's libraries, which Paddle itself has already opened.
   if (reason.find("cannot open shared object file") == std::string::npos &&
       reason.find("undefined symbol") == std::string::npos) {
     return nullptr;
@@ -34,7 +34,7 @@ void* open_library(const std::string& path, std::string* error) {
   const char* folder = std::getenv("HARDPOINT_PADDLE_LIBS");
   if (folder == nullptr || folder[0] == '\0') {
     *error +=
-        "\nIf this is for its Paddle kernels: install the Paddle that it was built for beside Hardpoint, or set " +
+        "\nIf it contains Paddle kernels: install the Paddle it was built for, or set " +
         std::string("HARDPOINT_PADDLE_LIBS to the folder of libphi_core.so; a plug-in without kernels needs none");
     return nullptr;
   }
@@ -45,16 +45,17 @@ void* open_library(const std::string& path, std::string* error) {
   };
   open_paddle(RTLD_LOCAL);
   if ((library = attempt()) != nullptr) return library;
-  // One that was linked without naming them finds their symbols only where all can see them.
+  // Plug-ins that do not name these libraries as dependencies need their symbols to be global.
   open_paddle(RTLD_GLOBAL);
   if ((library = attempt()) != nullptr) return library;
-  said = dlerror();
-  *error = path + ": cannot be loaded: " + (said != nullptr ? said : reason) + "\nPaddle's libraries were taken from " +
-           folder + ": is it the Paddle that the plug-in was built for?";
+  message = dlerror();
+  *error = path + ": cannot be loaded: " + (message != nullptr ? message : reason) +
+           "\nPaddle's libraries were loaded from " + folder +
+           ": check that this is the Paddle the plug-in was built for";
   return nullptr;
 }
 
-// Hardpoint's names are lower case: "CustomCPU" is "customcpu".
+// Hardpoint's device names are lower case: "CustomCPU" becomes "customcpu".
 std::string device_name(const std::string& type) {
   const char* wanted = std::getenv("HARDPOINT_PADDLE_NAME");
   if (wanted != nullptr && wanted[0] != '\0') return wanted;
@@ -88,18 +89,18 @@ std::string missing_callbacks(const paddle::Interface& table) {
   return missing;
 }
 
-// Runs InitPlugin until it takes a size; a refused table is thrown away.
-bool fill(paddle::InitPlugin init, PaddlePlugin* opened) {
+// Calls InitPlugin with each pair of sizes until it accepts one.
+bool init_table(paddle::InitPlugin init, PaddlePlugin* opened) {
   for (const size_t params_size : kParamsSizes) {
     for (const size_t interface_size : kInterfaceSizes) {
-      auto* table = static_cast<paddle::Interface*>(std::calloc(1, kRoom));
-      auto* params = static_cast<paddle::Params*>(std::calloc(1, kRoom));
+      auto* table = static_cast<paddle::Interface*>(std::calloc(1, kTableBytes));
+      auto* params = static_cast<paddle::Params*>(std::calloc(1, kTableBytes));
       table->size = interface_size;
       params->size = params_size;
       params->interface = table;
       init(params);
       if (params->device_type != nullptr) {
-        // The plug-in may have kept the pointers: they stay.
+        // The plug-in may have kept the pointers: never freed.
         opened->table = params->interface;
         opened->device_type = params->device_type;
         opened->sub_device_type = params->sub_device_type != nullptr ? params->sub_device_type : "";
@@ -119,14 +120,15 @@ std::unique_ptr<PaddlePlugin> open(const std::string& path, std::string* error) 
   if (library == nullptr) return nullptr;
   auto init = reinterpret_cast<paddle::InitPlugin>(dlsym(library, "InitPlugin"));
   if (init == nullptr) {
-    *error = path + ": does not export InitPlugin, so it is no Paddle plug-in (a plug-in of Hardpoint's own contract " +
-             "goes into HARDPOINT_PLUGIN_PATH)";
+    *error = path + ": does not export InitPlugin, so it is not a Paddle plug-in (put a Hardpoint plug-in " +
+             "into HARDPOINT_PLUGIN_PATH instead)";
     return nullptr;
   }
   auto opened = std::make_unique<PaddlePlugin>();
   opened->path = path;
-  if (!fill(init, opened.get())) {
-    *error = path + ": InitPlugin took none of the tables of Paddle 2.6 to 3.3 (1128, 1032, 976, 920 and 912 bytes) " +
+  if (!init_table(init, opened.get())) {
+    *error = path +
+             ": InitPlugin accepted none of the tables of Paddle 2.6 to 3.3 (1128, 1032, 976, 920 and 912 bytes) " +
              "and set no device_type: it was built for another Paddle";
     return nullptr;
   }
@@ -137,17 +139,17 @@ std::unique_ptr<PaddlePlugin> open(const std::string& path, std::string* error) 
   }
   opened->name = device_name(opened->device_type);
   if (table.initialize != nullptr && table.initialize() > paddle::kWarning) {
-    *error = path + ": its callback initialize failed";
+    *error = path + ": callback initialize failed";
     return nullptr;
   }
   size_t count = 0;
   if (table.get_device_count(&count) > paddle::kWarning) {
-    *error = path + ": its callback get_device_count failed";
+    *error = path + ": callback get_device_count failed";
     return nullptr;
   }
   std::vector<size_t> numbers(std::max<size_t>(count, 1));
   if (count != 0 && table.get_device_list(numbers.data()) > paddle::kWarning) {
-    *error = path + ": its callback get_device_list failed";
+    *error = path + ": callback get_device_list failed";
     return nullptr;
   }
   for (size_t i = 0; i < count; ++i) {

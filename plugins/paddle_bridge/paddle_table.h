@@ -1,7 +1,6 @@
-// The part of Paddle's callback table that all its releases share, so that the bridge builds where Paddle is not
-// installed. Layout and names are those of paddle/phi/backends/device_ext.h in Paddle 2.6 to 3.3; what follows
-// get_compute_capability moves from release to release and is left alone. tests/paddle/test_classic.py compares
-// every offset with the installed header.
+// The part of Paddle's callback table that is common to all releases, so the bridge builds without Paddle. Layout and
+// names follow paddle/phi/backends/device_ext.h in Paddle 2.6 to 3.3. Fields after get_compute_capability differ
+// between releases and are not used. tests/paddle/test_classic.py checks every offset against the installed header.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +17,11 @@ using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
 
 struct Interface {
-  std::size_t size;  // of the table as the host knows it: a plug-in refuses a size that is not its own
+  std::size_t size;  // of the host's table; plug-ins reject a size other than their own
 
   Status (*initialize)();
   Status (*finalize)();
-  Status (*init_device)(Device);  // gets a logical number and may replace it by a physical one
+  Status (*init_device)(Device);  // may replace the logical device number with a physical one
   Status (*set_device)(Device);
   Status (*get_device)(Device);
   Status (*deinit_device)(Device);
@@ -70,7 +69,7 @@ struct Interface {
   Status (*get_compute_capability)(Device, std::size_t* capability);
 };
 
-// What InitPlugin is given. The plug-in fills in everything but the two sizes.
+// Argument of InitPlugin. The plug-in fills in all fields except the two sizes.
 struct Params {
   std::size_t size;
   Interface* interface;

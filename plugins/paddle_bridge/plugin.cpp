@@ -1,4 +1,4 @@
-// The bridge as a plug-in of Hardpoint's: it is told by the environment which Paddle plug-in stands behind it.
+// The bridge's table and entry point. HARDPOINT_PADDLE_PLUGIN names the Paddle plug-in to open.
 #include <cstdlib>
 
 #include "bridge.h"
@@ -41,18 +41,19 @@ HpStatus init(const HpHost* given, const HpPlugin** result) {
   if (wanted == nullptr || wanted[0] == '\0') {
     return host->fail(HP_INVALID_ARGUMENT, "set HARDPOINT_PADDLE_PLUGIN to the path of a Paddle plug-in's library");
   }
-  // dlopen looks for a bare file name in the system's folders only.
+  // dlopen would search a bare file name in the system's folders only.
   char* absolute = realpath(wanted, nullptr);
   const std::string path = absolute != nullptr ? absolute : wanted;
   std::free(absolute);
   if (plugin == nullptr) {
     std::string error;
-    // Kept until the process ends: Hardpoint may call at any time, and a driver is not closed under its users.
+    // Never closed: Hardpoint may call it until the process ends.
     plugin = open(path, &error).release();
     if (plugin == nullptr) return host->fail(HP_ERROR, "%s", error.c_str());
   } else if (plugin->path != path) {
-    return host->fail(HP_NOT_SUPPORTED, "%s: this process has the Paddle plug-in %s, and there is room for one",
-                      path.c_str(), plugin->path.c_str());
+    return host->fail(HP_NOT_SUPPORTED,
+                      "%s: this process already uses the Paddle plug-in %s, and only one is supported", path.c_str(),
+                      plugin->path.c_str());
   }
   *result = plugin_table();
   return HP_OK;
@@ -67,6 +68,6 @@ extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin*
   } catch (const std::exception& error) {
     return host->fail(HP_ERROR, "%s", error.what());
   } catch (...) {
-    return host->fail(HP_ERROR, "the Paddle plug-in threw an exception while it was loaded");
+    return host->fail(HP_ERROR, "the Paddle plug-in threw an exception while loading");
   }
 }

@@ -1,4 +1,4 @@
-// Streams and events. Handles are boxed: Paddle's may be NULL, which means the default stream to Hardpoint.
+// Streams and events. Handles are boxed: Paddle's may be NULL, which Hardpoint takes for the default stream.
 #include <atomic>
 
 #include "bridge.h"
@@ -13,12 +13,24 @@ struct StreamBox {
 struct EventBox {
   paddle::Event handle = nullptr;
   int device = 0;
-  // Hardpoint's events are done before their first record; a plug-in of Paddle's is never asked then.
+  // Hardpoint treats an event as complete before its first record; the plug-in is not called then.
   std::atomic<bool> recorded{false};
 };
 
 StreamBox* box(HpStream stream) { return reinterpret_cast<StreamBox*>(stream); }
 EventBox* box(HpEvent event) { return reinterpret_cast<EventBox*>(event); }
+
+// Like Paddle, treats every status except C_SUCCESS as "still running": synchronize reports a failure.
+template <class Query>
+HpStatus query(int device, const char* callback, const Query& body) {
+  paddle::Status answer = paddle::kSuccess;
+  const HpStatus status = call(device, callback, [&](paddle::Device d) {
+    answer = body(d);
+    return paddle::kSuccess;
+  });
+  if (status != HP_OK) return status;
+  return answer == paddle::kSuccess ? HP_OK : HP_NOT_READY;
+}
 
 HpStatus stream_create(int device, int, HpStream* stream) {
   auto made = std::make_unique<StreamBox>();
@@ -34,21 +46,15 @@ HpStatus stream_destroy(int device, HpStream stream) {
               [&](paddle::Device d) { return plugin->table->destroy_stream(d, owned->handle); });
 }
 
-// Paddle's plug-ins have no timed wait.
+// Paddle plug-ins have no timed wait.
 HpStatus stream_synchronize(int device, HpStream stream, uint32_t) {
-  return call(device, "synchronize_stream", [&](paddle::Device d) { return wait(d, raw(device, stream)); });
+  return call(device, "synchronize_stream",
+              [&](paddle::Device d) { return synchronize(d, native_stream(device, stream)); });
 }
 
-// Paddle takes every status but C_SUCCESS for "still running", and so must we: a failure comes up when it is waited
-// for.
 HpStatus stream_query(int device, HpStream stream) {
-  paddle::Status answer = paddle::kSuccess;
-  const HpStatus status = call(device, "query_stream", [&](paddle::Device d) {
-    answer = plugin->table->query_stream(d, raw(device, stream));
-    return paddle::kSuccess;
-  });
-  if (status != HP_OK) return status;
-  return answer == paddle::kSuccess ? HP_OK : HP_NOT_READY;
+  return query(device, "query_stream",
+               [&](paddle::Device d) { return plugin->table->query_stream(d, native_stream(device, stream)); });
 }
 
 HpStatus event_create(int device, int, HpEvent* event) {
@@ -68,7 +74,7 @@ HpStatus event_destroy(int device, HpEvent event) {
 
 HpStatus event_record(int device, HpEvent event, HpStream stream) {
   const HpStatus status = call(device, "record_event", [&](paddle::Device d) {
-    return plugin->table->record_event(d, raw(device, stream), box(event)->handle);
+    return plugin->table->record_event(d, native_stream(device, stream), box(event)->handle);
   });
   if (status == HP_OK) box(event)->recorded = true;
   return status;
@@ -84,29 +90,24 @@ HpStatus event_wait(int device, HpEvent event, HpStream stream) {
   if (!box(event)->recorded) return HP_OK;
   if (plugin->table->stream_wait_event == nullptr) return event_synchronize(device, event, 0);
   return call(device, "stream_wait_event", [&](paddle::Device d) {
-    return plugin->table->stream_wait_event(d, raw(device, stream), box(event)->handle);
+    return plugin->table->stream_wait_event(d, native_stream(device, stream), box(event)->handle);
   });
 }
 
 HpStatus event_query(int device, HpEvent event) {
   if (!box(event)->recorded) return HP_OK;
   if (plugin->table->query_event == nullptr) return event_synchronize(device, event, 0);
-  paddle::Status answer = paddle::kSuccess;
-  const HpStatus status = call(box(event)->device, "query_event", [&](paddle::Device d) {
-    answer = plugin->table->query_event(d, box(event)->handle);
-    return paddle::kSuccess;
-  });
-  if (status != HP_OK) return status;
-  return answer == paddle::kSuccess ? HP_OK : HP_NOT_READY;
+  return query(box(event)->device, "query_event",
+               [&](paddle::Device d) { return plugin->table->query_event(d, box(event)->handle); });
 }
 
 }  // namespace
 
-paddle::Stream raw(int device, HpStream stream) {
+paddle::Stream native_stream(int device, HpStream stream) {
   return stream != nullptr ? box(stream)->handle : plugin->devices[device]->default_stream;
 }
 
-paddle::Status wait(paddle::Device device, paddle::Stream stream) {
+paddle::Status synchronize(paddle::Device device, paddle::Stream stream) {
   const paddle::Interface& table = *plugin->table;
   if (!plugin->has_streams()) return paddle::kSuccess;
   return table.synchronize_stream != nullptr ? table.synchronize_stream(device, stream)

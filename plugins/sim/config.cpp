@@ -17,9 +17,9 @@ Config config;
 
 namespace {
 
-// Whole number with an optional K, M or G when `sizes`; false when `text` is anything else.
+// Parses a whole number, with an optional K, M or G suffix if `sizes`. Returns false for anything else.
 bool parse_number(const char* text, bool sizes, uint64_t* value) {
-  if (*text < '0' || *text > '9') return false;  // strtoull would take blanks and signs
+  if (*text < '0' || *text > '9') return false;  // strtoull accepts blanks and signs
   char* end;
   errno = 0;
   *value = strtoull(text, &end, 10);
@@ -33,7 +33,7 @@ bool parse_number(const char* text, bool sizes, uint64_t* value) {
   return true;
 }
 
-// Leaves `value` alone when the variable is not set.
+// Leaves `value` unchanged if the variable is not set.
 HpStatus read_number(const char* name, bool sizes, uint64_t low, uint64_t high, uint64_t* value) {
   const char* text = getenv(name);
   if (!text || !*text) return HP_OK;
@@ -67,12 +67,12 @@ int num_cores() {
   return static_cast<int>(std::max(count, 1L));
 }
 
-HpStatus read_arch(const Arch** arch) {
+HpStatus read_arch(const CpuArch** arch) {
   const char* const name = getenv("HARDPOINT_SIM_ARCH");
-  *arch = name && *name ? find_arch(name) : best_arch();
+  *arch = name && *name ? find_cpu_arch(name) : best_cpu_arch();
   if (*arch) return HP_OK;
-  return host->fail(HP_INVALID_ARGUMENT, "HARDPOINT_SIM_ARCH is '%s'; this CPU runs %s", name,
-                    runnable_archs().c_str());
+  return host->fail(HP_INVALID_ARGUMENT, "HARDPOINT_SIM_ARCH is '%s'; expected one of %s", name,
+                    runnable_cpu_archs().c_str());
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ HpStatus read_config() {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   Config read;
   uint64_t devices = static_cast<uint64_t>(read.devices), memory = read.memory;
-  // 1 TiB a device: 16 of them, each reserved twice over for both views, fit into 47 bits of address space.
+  // Max 1 TiB per device: 16 devices, each reserved twice (both views) with twice its size, fit in 47 address bits.
   if (HpStatus s = read_number("HARDPOINT_SIM_DEVICES", false, 0, kMaxDevices, &devices)) return s;
   if (HpStatus s = read_number("HARDPOINT_SIM_MEMORY", true, page, uint64_t{1} << 40, &memory)) return s;
   if (HpStatus s = read_switch("HARDPOINT_SIM_DETERMINISTIC", &read.deterministic)) return s;
@@ -93,7 +93,7 @@ HpStatus read_config() {
   read.jitter = jitter && *jitter;
   if (read.jitter && read.deterministic)
     return host->fail(HP_INVALID_ARGUMENT,
-                      "HARDPOINT_SIM_JITTER and HARDPOINT_SIM_DETERMINISTIC exclude each other: unset one");
+                      "HARDPOINT_SIM_JITTER and HARDPOINT_SIM_DETERMINISTIC are mutually exclusive: unset one");
   read.cores = num_cores();
   uint64_t threads = static_cast<uint64_t>(std::min(read.cores, kMaxThreads));
   if (HpStatus s = read_number("HARDPOINT_SIM_THREADS", false, 1, kMaxThreads, &threads)) return s;

@@ -1,10 +1,10 @@
-// Settings of the simulated accelerator. Read from the environment once, in hp_plugin_init; constant afterwards.
+// Settings of sim, read from the environment once in hp_plugin_init and constant afterwards.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "arch.h"
+#include "compiler/cpu_arch.h"
 #include "hardpoint/plugin.h"
 
 namespace sim {
@@ -12,25 +12,25 @@ namespace sim {
 constexpr int kMaxDevices = 16;
 constexpr int kMaxThreads = 512;
 
-enum class Collectives { none, all, pairs };  // pairs: sends and receives only
+enum class Collectives { none, all, pairs };  // pairs: send and receive only
 
 struct Config {
   int devices = 2;                   // HARDPOINT_SIM_DEVICES
-  size_t memory = size_t{16} << 30;  // HARDPOINT_SIM_MEMORY, bytes of each device, whole pages
+  size_t memory = size_t{16} << 30;  // HARDPOINT_SIM_MEMORY, bytes per device, rounded down to whole pages
   bool deterministic = false;        // HARDPOINT_SIM_DETERMINISTIC: tasks run on the calling thread
-  bool jitter = false;               // HARDPOINT_SIM_JITTER=<seed>: every task is queued and delayed
+  bool jitter = false;               // HARDPOINT_SIM_JITTER=<seed>: every task is queued and randomly delayed
   uint64_t jitter_seed = 0;
-  bool checked = false;                        // HARDPOINT_SIM_CHECKED: operands must lie in one live allocation
+  bool checked = false;                        // HARDPOINT_SIM_CHECKED: operands must lie within one live allocation
   Collectives collectives = Collectives::all;  // HARDPOINT_SIM_COLLECTIVES
   uint64_t hang_seconds = 60;                  // HARDPOINT_SIM_HANG_SECONDS
-  int cores = 1;                               // that this process may use; the machine may have more
-  int threads = 1;             // HARDPOINT_SIM_THREADS, that share the work of a task; otherwise one for each core
-  const Arch* arch = nullptr;  // HARDPOINT_SIM_ARCH; otherwise the best that this CPU runs
+  int cores = 1;                               // CPU cores available to this process
+  int threads = 1;                             // HARDPOINT_SIM_THREADS, threads per task; default: one per core
+  const CpuArch* arch = nullptr;               // HARDPOINT_SIM_ARCH; default: the best this CPU supports
 };
 
 extern Config config;
 
-// Fills in `config`, or explains through host->fail which variable is wrong.
+// Fills in `config`, or reports the invalid variable through host->fail.
 HpStatus read_config();
 
 }  // namespace sim

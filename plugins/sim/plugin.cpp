@@ -9,19 +9,19 @@
 #include <cstring>
 #include <iterator>
 
-#include "collectives.h"
-#include "compiler.h"
+#include "collectives/communicator.h"
+#include "compiler/c_compiler.h"
+#include "compiler/compiler.h"
 #include "config.h"
-#include "copy.h"
-#include "event.h"
-#include "fault.h"
-#include "guard.h"
 #include "host.h"
-#include "kernels.h"
-#include "memory.h"
-#include "pool.h"
-#include "stream.h"
-#include "toolchain.h"
+#include "kernels/kernels.h"
+#include "memory/access_fault.h"
+#include "memory/copy.h"
+#include "memory/device_memory.h"
+#include "runtime/event.h"
+#include "runtime/fault_injection.h"
+#include "runtime/stream.h"
+#include "runtime/thread_pool.h"
 
 namespace sim {
 
@@ -96,7 +96,7 @@ const HpCollectives collectives = {
     guarded<group_end>,
 };
 
-// What is enough for Hardpoint to make the others of, except reductions.
+// Send and receive only: Hardpoint builds the other collectives on them, except reductions.
 const HpCollectives pairs = [] {
   HpCollectives table = collectives;
   table.all_reduce = nullptr;
@@ -141,11 +141,11 @@ HpStatus open() {
   if (HpStatus status = reserve_memory()) return status;
   if (config.collectives == Collectives::none) plugin.collectives = nullptr;
   if (config.collectives == Collectives::pairs) plugin.collectives = &pairs;
-  find_toolchain();
-  open_pool();
-  open_streams();
-  watch_forks();
-  install_guard();
+  find_c_compiler();
+  create_thread_pool();
+  create_default_streams();
+  install_fork_handler();
+  install_access_fault_handler();
   return HP_OK;
 }
 
@@ -163,7 +163,7 @@ extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin*
   return HP_OK;
 }
 
-// For tests: replaces the faults at run time. 0, or -1 with the reason in host->fail.
+// For tests: replaces the injected faults at run time. Returns 0, or -1 with the reason in host->fail.
 extern "C" HP_EXPORT int hp_sim_set_fault(const char* specification) {
   return sim::guarded<sim::set_faults>(specification) == HP_OK ? 0 : -1;
 }

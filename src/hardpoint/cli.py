@@ -1,7 +1,4 @@
-"""The command line: ``hardpoint devices``, ``doctor``, ``check``, ``coverage``, ``run``, ``replay``, ``build``.
-
-The commands of projects (``new``, ``test``, ``wheel``) are in :mod:`hardpoint.projects.cli`.
-"""
+"""The ``hardpoint`` command. The subcommands ``new``, ``test`` and ``wheel`` are in :mod:`hardpoint.projects.cli`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
 from hardpoint.projects import cli as projects
 
@@ -24,29 +22,32 @@ app = typer.Typer(
     help="Mount any accelerator on PyTorch and PaddlePaddle with one plug-in.",
 )
 build_app = typer.Typer(
-    invoke_without_command=True, help="Compile the project in this folder, or an adapter for this machine's framework."
+    invoke_without_command=True, help="Compile the project in this folder, or the adapter of a framework."
 )
 app.add_typer(build_app, name="build")
-projects.add_commands(app)
 console = Console()
 
 
 def _gib(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count else "not told"
+    return f"{count / 2**30:.1f} GiB" if count else "unknown"
 
 
 @app.command()
 def devices() -> None:
-    """Show the plug-ins that were found, why any was refused, and the devices they give."""
-    from hardpoint import _runtime, plugins
+    """List plug-ins and devices, and why a plug-in was refused."""
+    from hardpoint import _discovery, _runtime
 
-    table = Table("plug-in", "from", "state", "extensions", title="Plug-ins")
-    loaded = []
-    for found in plugins.find():
+    columns = (Column(name, overflow="fold") for name in ("plug-in", "from", "state", "extensions"))
+    table = Table(*columns, title="Plug-ins")
+    loaded, refused, absent = [], [], []
+    for found in _discovery.find():
         try:
             plugin = found.load()
         except _runtime.PluginError as error:
-            table.add_row(found.name, found.source, f"[red]refused[/]: {error}", "")
+            if reason := _discovery.missing_hardware(found, error):
+                absent.append(f"[yellow]not available[/]: {found.name}: {escape(reason)}")
+            else:
+                refused.append(f"[red]refused[/]: {escape(str(error))}")
             continue
         plural = "device" if plugin.device_count == 1 else "devices"
         table.add_row(
@@ -57,6 +58,8 @@ def devices() -> None:
         )
         loaded.append(plugin)
     console.print(table)
+    for line in (*refused, *absent):
+        console.print(line, highlight=False, soft_wrap=True)
 
     table = Table("device", "name", "compute units", "free memory", "total memory", title="Devices")
     for plugin in loaded:
@@ -64,73 +67,75 @@ def devices() -> None:
             _runtime.core.mount(plugin)
         for device in _runtime.devices(plugin.name):
             table.add_row(
-                device["device"],
-                device["name"],
-                str(device["compute_units"] or "not told"),
-                _gib(device["free_memory"]),
-                _gib(device["total_memory"]),
+                str(device),
+                device.name,
+                str(device.compute_units or "unknown"),
+                _gib(device.free_memory),
+                _gib(device.total_memory),
             )
     console.print(table)
-    console.print(f"Chosen for a program that asks: [bold]{_choice()}[/]")
+    console.print(f"Default device: [bold]{escape(_choice())}[/]", soft_wrap=True)
     if not loaded:
         raise typer.Exit(1)
 
 
 def _choice() -> str:
-    from hardpoint import _runtime, plugins
+    import warnings
 
-    try:
-        return str(plugins.choose().name)
-    except _runtime.PluginError as error:
-        return f"none: {error}"
+    from hardpoint import _discovery, _runtime
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # refused plug-ins are listed already
+        try:
+            return _discovery.choose().name
+        except _runtime.PluginError as error:
+            return f"none: {error}"
 
 
 @app.command()
 def doctor() -> None:
-    """Check compiler, frameworks and adapters, and say what to do about what is missing."""
+    """Check this machine: compiler, frameworks, adapters and plug-ins. Prints a fix for each problem."""
     from hardpoint.doctor import checkup
 
-    worst = True
+    healthy = True
     for finding in checkup():
         mark = "[green]ok[/]  " if finding.ok else "[red]fix[/] " if finding.needed else "[yellow]note[/]"
-        console.print(f"{mark} [bold]{finding.subject}[/]: {finding.detail}", highlight=False)
+        console.print(f"{mark} [bold]{finding.subject}[/]: {escape(finding.detail)}", highlight=False, soft_wrap=True)
         if finding.advice:
-            console.print(f"       -> {finding.advice}", highlight=False)
-        worst = worst and (finding.ok or not finding.needed)
-    if not worst:
+            console.print(f"       -> {escape(finding.advice)}", highlight=False, soft_wrap=True)
+        healthy = healthy and (finding.ok or not finding.needed)
+    if not healthy:
         raise typer.Exit(1)
 
 
 @app.command()
 def check(
     modes: Annotated[
-        list[str] | None, typer.Argument(help="abi, runtime, ops, modules, optim, perf; all of them if none is given.")
+        list[str] | None, typer.Argument(help="abi, runtime, ops, modules, optim, perf. Default: all.")
     ] = None,
-    ops: Annotated[str, typer.Option(help="Only entries whose name matches this regular expression.")] = "",
-    dtypes: Annotated[str, typer.Option(help="Only these dtypes, separated by commas.")] = "",
-    samples: Annotated[int, typer.Option(help="Sample inputs for each entry and dtype, at most.", min=1)] = 4,
-    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML file.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write the report for continuous integration.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write everything, for other tools.")] = None,
+    ops: Annotated[str, typer.Option(help="Run only entries whose name matches this regular expression.")] = "",
+    dtypes: Annotated[str, typer.Option(help="Run only these dtypes, separated by commas.")] = "",
+    samples: Annotated[int, typer.Option(help="Maximum number of sample inputs per entry and dtype.", min=1)] = 4,
+    html: Annotated[Path | None, typer.Option(help="Write the report to an HTML file.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write the report to a JUnit XML file.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the full data to a JSON file.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Keep results in this file as they come, and run only what it lacks.")
+        Path | None, typer.Option(help="Save results to this file, and run only entries that it lacks.")
     ] = None,
-    keep: Annotated[
-        Path | None, typer.Option(help="Write what the device computed for operators to this folder.")
-    ] = None,
+    keep: Annotated[Path | None, typer.Option(help="Save the operators' results in this folder.")] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Say where results differ from those that another run kept in this folder.")
+        Path | None, typer.Option(help="Report differences from results saved with --keep by another run.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail if anything ran on the CPU.")] = False,
-    blockers: Annotated[int, typer.Option(help="Rows of the table of operators that fell to the CPU.")] = 25,
-    timeout: Annotated[float, typer.Option(help="Seconds without a sign of life that end an entry.")] = 120,
-    memory: Annotated[float, typer.Option(help="GiB that the checking process may use; 0 for no limit.")] = 12,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if an operator ran on the CPU.")] = False,
+    blockers: Annotated[int, typer.Option(help="Maximum number of CPU operators to list.")] = 25,
+    timeout: Annotated[float, typer.Option(help="Stop an entry after this many seconds without progress.")] = 120,
+    memory: Annotated[float, typer.Option(help="Memory limit of the worker process in GiB; 0 for none.")] = 12,
 ) -> None:
-    """Check the chosen device against the contract and against PyTorch's own databases."""
+    """Check the device against the plug-in contract, and its results against PyTorch on the CPU."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from hardpoint import PluginError
-    from hardpoint.check import MODES, Result, render, run, runner, tables
+    from hardpoint.check import MODES, Result, expectations, render, run, runner
 
     columns = (TextColumn("{task.description:40.40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
@@ -143,7 +148,7 @@ def check(
             report = run(
                 modes or MODES,
                 ops=ops,
-                dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else tables.DTYPES,
+                dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else expectations.DTYPES,
                 samples=samples,
                 resume=resume,
                 keep=keep,
@@ -164,113 +169,141 @@ def check(
     if json is not None:
         report.save(json)
     if not report.results:
-        console.print("[red]failed[/]: no entry matches")
+        console.print("[red]failed[/]: no entry matches the options")
     if not report.results or not report.ok(strict):
         raise typer.Exit(1)
 
 
 @app.command()
 def coverage(
-    operators: Annotated[str, typer.Argument(help="Only operators that match this regular expression.")] = "",
-    tier: Annotated[str, typer.Option(help="Only operators that this tier serves in some dtype.")] = "",
+    operators: Annotated[str, typer.Argument(help="Show only operators that match this regular expression.")] = "",
+    tier: Annotated[
+        str, typer.Option(help="Show only operators served by this tier: vendor, portable, decomposition, cpu.")
+    ] = "",
     measured: Annotated[
-        Path | None, typer.Option("--from", help="A report of `hardpoint check --json`: what was seen, not what is.")
+        Path | None, typer.Option("--from", help="Use the tiers measured in a report of `hardpoint check --json`.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write everything, for other tools.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the table as one HTML file.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the full data to a JSON file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the table to an HTML file.")] = None,
 ) -> None:
-    """Show which tier serves each ATen operator on the chosen device."""
-    from hardpoint.tools import coverage as tool
+    """Show which tier serves each ATen operator on the device."""
+    from hardpoint import PluginError, _discovery
 
-    found = tool.collect(measured)
-    found.keep(operators, tier)
-    tool.text(found, console)
+    try:
+        _discovery.choose()  # before torch is imported, which would only warn
+        from hardpoint.coverage import collect, render
+
+        found = collect(measured)
+    except PluginError as error:
+        console.print(f"[red]failed[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+    found.filter(operators, tier)
+    render.text(found, console)
     if json is not None:
-        tool.save(found, json)
+        render.save(found, json)
     if html is not None:
-        tool.html(found, html)
+        render.html(found, html)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
-    script: Annotated[str, typer.Argument(help="A Python program.")],
+    script: Annotated[str, typer.Argument(help="Python script to run.")],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
-    fallback: Annotated[str, typer.Option(help="Rules: 'mm,conv2d', '.*=error', '@rules.txt'.")] = "",
-    compare: Annotated[str, typer.Option(help="all, mismatches or stop; options follow: 'stop; steps=1:2'.")] = "",
-    dump: Annotated[str, typer.Option(help="1, 2 or 3; options follow: '2; ops=mm; file=calls.jsonl'.")] = "",
-    nan: Annotated[str, typer.Option(help="report, all or stop: who makes NaN or Inf; 'stop; save=calls'.")] = "",
-    record: Annotated[str, typer.Option(help="A folder to save calls in: 'calls; ops=mm; calls=failing'.")] = "",
-    alive: Annotated[bool, typer.Option("--alive", help="Show which device memory is in use at the end.")] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="Show where the work was done, at the end.")] = False,
+    fallback: Annotated[str, typer.Option(help="Fallback rules: 'mm,conv2d', '.*=error' or '@rules.txt'.")] = "",
+    compare: Annotated[
+        str, typer.Option(help="Compare with the CPU: all, mismatches or stop, then options: 'stop; steps=1:2'.")
+    ] = "",
+    dump: Annotated[
+        str, typer.Option(help="Dump calls at level 1, 2 or 3, then options: '2; ops=mm; file=calls.jsonl'.")
+    ] = "",
+    nan: Annotated[
+        str,
+        typer.Option(
+            help="Find the operators that produce NaN or Inf: report, all or stop, then options: 'stop; save=calls'."
+        ),
+    ] = "",
+    record: Annotated[
+        str, typer.Option(help="Save calls in a folder, then options: 'calls; ops=mm; calls=failing'.")
+    ] = "",
+    leaks: Annotated[
+        bool, typer.Option("--leaks", help="Print device memory that is still in use at the end.")
+    ] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Print the calls per tier at the end.")] = False,
 ) -> None:
-    """Run an unchanged program under the tools. Fails if a comparison is wrong, or an operator made NaN or Inf."""
-    from hardpoint.toolbox import running
+    """Run an unchanged program with debugging tools. Fails if a comparison fails or an operator produces NaN or Inf."""
+    from hardpoint.debug.run import enable, find_script, finish, run_script
 
     try:
-        switches = {"fallback": fallback, "compare": compare, "dump": dump, "nan": nan, "record": record}
-        running.prepare(**switches, alive="1" if alive else "")
-        program = running.find(script)
+        leaks_option = "1" if leaks else ""
+        enable(fallback=fallback, compare=compare, dump=dump, nan=nan, record=record, leaks=leaks_option)
+        path = find_script(script)
     except ValueError as error:
         console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
     ended_well = False
     try:
-        ended_well = running.run(program, arguments or [])
+        ended_well = run_script(path, arguments or [])
     finally:
-        right = running.finish(summary)
-    if not (ended_well and right):
+        passed = finish(summary)
+    if not (ended_well and passed):
         raise typer.Exit(1)
 
 
 @app.command()
 def replay(
-    file: Annotated[list[Path], typer.Argument(help="Calls that a tool saved, or folders of them.")],
-    device: Annotated[str, typer.Option(help="The device to run it on, in place of the chosen one.")] = "",
-    script: Annotated[Path | None, typer.Option(help="Write a program for a bug report, and run nothing.")] = None,
+    file: Annotated[list[Path], typer.Argument(help="Files of saved calls, or folders of such files.")],
+    device: Annotated[str, typer.Option(help="Device to run on. Default: the mounted one.")] = "",
+    script: Annotated[
+        Path | None, typer.Option(help="Write a stand-alone program for a bug report instead of running the call.")
+    ] = None,
 ) -> None:
-    """Run saved calls again: compare them with the CPU, and time them."""
-    from hardpoint.toolbox import comparing, saved_calls
+    """Re-run saved calls: compare them with the CPU, and time them."""
+    from hardpoint.debug.compare import format_report
+    from hardpoint.debug.replay import find_files, load
 
-    right = True
+    passed = True
     try:
-        files = saved_calls.files(file)
+        files = find_files(file)
         if script is not None:
             if len(files) != 1:
-                raise ValueError(f"a script is of one call, not of {len(files)}")
-            tool, target = saved_calls.tool_for(files[0], device)
-            script.write_text(tool.script(files[0], target))
+                raise ValueError(f"--script takes one saved call, not {len(files)}")
+            call = load(files[0])
+            script.write_text(call.script(device or call.default_device()))
             console.print(f"[green]written[/] {script}", highlight=False)
             return
         for path in files:
-            tool, target = saved_calls.tool_for(path, device)
-            reports, spent, native = tool.replay(path, target)
-            for report in reports:
-                console.print(comparing.text(report), highlight=False, markup=False, soft_wrap=True)
-                right = right and report["verdict"] not in ("wrong", "fails")
-            if spent == spent:  # what fails has no time
-                console.print(f"{spent:.1f} us on {target}, {native:.1f} us on the CPU", highlight=False)
+            call = load(path)
+            target = device or call.default_device()
+            replayed = call.replay(target)
+            for report in replayed.reports:
+                console.print(format_report(report), highlight=False, markup=False, soft_wrap=True)
+                passed = passed and report["verdict"] not in ("wrong", "fails")
+            if replayed.device_us == replayed.device_us:  # NaN: a call that failed has no time
+                times = f"{replayed.device_us:.1f} us on {target}, {replayed.cpu_us:.1f} us on the CPU"
+                console.print(times, highlight=False)
     except (ValueError, OSError) as error:
         console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
-    if not right:
+    if not passed:
         raise typer.Exit(1)
 
 
 @app.command("mount-paddle-plugin")
 def mount_paddle_plugin(
-    path: Annotated[Path, typer.Argument(help="The library of a Paddle plug-in, which exports InitPlugin.")],
+    path: Annotated[Path, typer.Argument(help="Library of a Paddle plug-in, which exports InitPlugin.")],
     command: Annotated[
-        list[str] | None, typer.Argument(help="After --: a Python script and its arguments, to run on the device.")
+        list[str] | None, typer.Argument(help="After --: a Python script to run on the device, and its arguments.")
     ] = None,
-    name: Annotated[str, typer.Option(help="Name of the device, in place of the plug-in's own.")] = "",
+    name: Annotated[str, typer.Option(help="Device name. Default: the plug-in's.")] = "",
 ) -> None:
-    """Make a Paddle plug-in a device of PyTorch: check it, or run a script on it."""
+    """Use a Paddle plug-in with PyTorch: check it, or run a script on it."""
     import os
     import shlex
     import subprocess
     import sys
 
-    from hardpoint import PluginError, paddle_bridge
+    from hardpoint import PluginError
+    from hardpoint.devices import paddle_bridge
 
     os.environ[paddle_bridge.VARIABLE] = str(path.resolve())
     if name:
@@ -280,12 +313,12 @@ def mount_paddle_plugin(
     except PluginError as error:
         console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
-    # What else is installed is no matter here.
+    # Choose this device even if other plug-ins are installed.
     os.environ["HARDPOINT_DEVICE"] = plugin.name
     if command:
         raise typer.Exit(subprocess.call([sys.executable, *command]))
 
-    from hardpoint.check import render, run, runner  # imports torch, which mounts what the environment names
+    from hardpoint.check import render, run, runner  # imports torch, which mounts the device
 
     plural = "device" if plugin.device_count == 1 else "devices"
     tables = ", ".join(plugin.extensions) or "memory and copies only"
@@ -298,25 +331,25 @@ def mount_paddle_plugin(
     render.text(report, console)
     variables = [paddle_bridge.VARIABLE, *([paddle_bridge.NAME_VARIABLE] if name else []), "HARDPOINT_DEVICE"]
     settings = " ".join(f"{v}={shlex.quote(os.environ[v])}" for v in variables)
-    console.print("For programs:", highlight=False)
+    console.print("To use it in programs:", highlight=False)
     console.print(f"  export {settings}", highlight=False, soft_wrap=True, markup=False)
     if not report.ok(False):
         raise typer.Exit(1)
 
 
-Jobs = Annotated[int, typer.Option(help="Parallel compiler processes; each takes about 2 GB.")]
+Jobs = Annotated[int, typer.Option(help="Number of parallel compiler processes, about 2 GB each.")]
 
 
 @build_app.callback()
 def build_project(context: typer.Context) -> None:
-    """Compile the project in this folder into its source tree, or an adapter: torch, paddle."""
+    """Compile the project in this folder, in place. With a subcommand: compile the adapter of a framework."""
     if context.invoked_subcommand is None:
         projects.build()
 
 
 @build_app.command("torch")
 def build_torch(jobs: Jobs = 2) -> None:
-    """Compile the PyTorch adapter for the torch that is installed now."""
+    """Compile the PyTorch adapter for the installed torch, even if there is one. The first use does so by itself."""
     from hardpoint.torch import _adapter
 
     _build(_adapter.ADAPTER, jobs)
@@ -324,27 +357,28 @@ def build_torch(jobs: Jobs = 2) -> None:
 
 @build_app.command("paddle")
 def build_paddle(jobs: Jobs = 2) -> None:
-    """Compile the Paddle adapter for the Paddle that is installed now."""
+    """Compile the Paddle adapter for the installed Paddle, even if there is one. The first use does so by itself."""
     from hardpoint.paddle import _adapter
 
     _build(_adapter.ADAPTER, jobs)
 
 
 def _build(adapter: Adapter, jobs: int) -> None:
-    import subprocess
-
     from hardpoint import _runtime
 
     try:
         path = adapter.build(jobs)
-    except (_runtime.PluginError, subprocess.CalledProcessError) as error:
-        console.print(f"[red]failed[/]: {error}", highlight=False)
+    except _runtime.PluginError as error:
+        console.print(f"[red]failed[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
-    console.print(f"[green]built[/] {path}", highlight=False)
+    console.print(f"[green]built[/] {path}", highlight=False, soft_wrap=True)
+
+
+projects.add_commands(app)
 
 
 def main() -> None:
-    """Entry point of the ``hardpoint`` script."""
+    """Run the ``hardpoint`` command."""
     app()
 
 

@@ -1,4 +1,4 @@
-"""What ``hardpoint doctor`` looks at: the machine, the frameworks, the adapters, the choice of the device."""
+"""The checks of ``hardpoint doctor``: the machine, frameworks, adapters and plug-ins."""
 
 from __future__ import annotations
 
@@ -6,34 +6,42 @@ import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-SUPPORTED_TORCH = ("2.11", "2.13")
-SUPPORTED_PADDLE = ("3.0", "3.3")
+if TYPE_CHECKING:
+    from hardpoint._adapters import Adapter
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check.
+
+    Attributes:
+        subject: What was checked.
+        ok: Whether it is in order.
+        detail: Version, path or problem.
+        advice: How to fix a problem.
+        needed: Whether a problem makes ``hardpoint doctor`` fail. A missing compiler does not, for example.
+    """
 
     subject: str
     ok: bool
     detail: str
     advice: str = ""
-    #: False for what only limits Hardpoint, such as a missing compiler on a machine that builds nothing.
     needed: bool = True
 
 
 def checkup() -> Iterator[Finding]:
-    """Look at everything, cheapest first."""
+    """Run all checks, cheapest first."""
     import hardpoint
     from hardpoint import _runtime
+    from hardpoint.torch import _adapter
 
     yield Finding(
         "hardpoint",
@@ -43,8 +51,8 @@ def checkup() -> Iterator[Finding]:
     )
     yield _package("apache-tvm-ffi", needed=True)
     yield _compiler()
-    yield _tool("cmake", "python -m pip install cmake ninja")
-    yield from _torch()
+    yield _cmake()
+    yield from _framework("torch", "torch", _adapter.ADAPTER)
     yield from _paddle()
     yield from _plugins()
 
@@ -57,78 +65,68 @@ def _package(name: str, needed: bool) -> Finding:
 
 
 def _compiler() -> Finding:
-    path = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
+    from hardpoint import _adapter_checks
+
+    path = _adapter_checks.compiler()
     if path is None:
         return Finding(
             "C++ compiler", False, "none found (only needed to build adapters)", "apt-get install g++", False
         )
-    done = subprocess.run([path, "--version"], capture_output=True, text=True)
-    return Finding("C++ compiler", True, done.stdout.splitlines()[0] if done.stdout else path)
+    return Finding("C++ compiler", True, _adapter_checks.compiler_version(path))
 
 
-def _tool(name: str, advice: str) -> Finding:
-    path = shutil.which(name) or shutil.which(name, path=os.path.dirname(sys.executable))
-    return Finding(
-        name, path is not None, path or "not found (only needed to build adapters)", "" if path else advice, False
-    )
+def _cmake() -> Finding:
+    from hardpoint import _adapter_checks
+
+    if path := _adapter_checks.tool("cmake"):
+        return Finding("cmake", True, path)
+    detail = "not found (only needed to build adapters)"
+    return Finding("cmake", False, detail, _adapter_checks.INSTALL_TOOLS, False)
 
 
-def _torch() -> Iterator[Finding]:
-    from hardpoint.torch import _adapter
+def _framework(name: str, package: str, adapter: Adapter) -> Iterator[Finding]:
+    from hardpoint import _adapters
 
-    torch = _package("torch", needed=False)
-    if not torch.ok:
-        yield Finding(
-            "torch", False, "not installed", "python -m pip install torch, then: hardpoint build torch", False
-        )
+    if adapter.installed() is None:
+        yield Finding(name, False, "not installed", f"python -m pip install {package}", False)
         return
-    minor = ".".join(torch.detail.split(".")[:2])
-    known = (
-        tuple(map(int, SUPPORTED_TORCH[0].split(".")))
-        <= tuple(map(int, minor.split(".")))
-        <= tuple(map(int, SUPPORTED_TORCH[1].split(".")))
-    )
-    yield Finding(
-        "torch",
-        known,
-        torch.detail + ("" if known else f", outside of the tested {SUPPORTED_TORCH[0]} to {SUPPORTED_TORCH[1]}"),
-        needed=False,
-    )
-    path = _adapter.find()
-    yield Finding(
-        "torch adapter",
-        path is not None,
-        str(path) if path else f"not built for torch {minor}",
-        "" if path else "hardpoint build torch",
-    )
+    version = adapter.version()
+    oldest, newest = adapter.supported
+    known = _adapters.version_numbers(oldest) <= _adapters.version_numbers(version) <= _adapters.version_numbers(newest)
+    yield Finding(name, known, version + ("" if known else f"; tested versions are {oldest} to {newest}"), needed=False)
+    yield from _adapter(f"{name} adapter", adapter)
+
+
+def _adapter(subject: str, adapter: Adapter) -> Iterator[Finding]:
+    from hardpoint import _adapter_build, _adapter_checks
+
+    if path := adapter.find():
+        yield Finding(subject, True, str(path))
+        return
+    incomplete = [path for path, *_ in adapter.libraries()]
+    state = f"{incomplete[0]} is incomplete" if incomplete else f"not built for {adapter.label()}"
+    command = f"hardpoint build {adapter.framework}"
+    if problems := list(_adapter_checks.all_problems(adapter)):
+        for problem in problems:
+            yield Finding(subject, False, f"{state}, and cannot be built: {problem.text}", problem.advice)
+    elif failure := _adapter_build.failure(adapter):
+        yield Finding(subject, False, failure, f"{command}, after a repair")
+    elif os.environ.get("HARDPOINT_BUILD") == "0":
+        yield Finding(subject, False, f"{state}, and HARDPOINT_BUILD=0 turns automatic builds off", command)
+    else:
+        yield Finding(subject, False, f"{state}; the first use builds it, once", f"to build it now: {command}", False)
 
 
 def _paddle() -> Iterator[Finding]:
-    from hardpoint import _runtime
     from hardpoint.paddle import _adapter
 
-    try:
-        minor = _adapter.paddle_minor().replace("_", ".")
-    except _runtime.PluginError:
-        yield Finding(
-            "Paddle", False, "not installed", "python -m pip install paddlepaddle, then: hardpoint build paddle", False
-        )
-        return
-    known = SUPPORTED_PADDLE[0] <= minor <= SUPPORTED_PADDLE[1]
-    outside = "" if known else f", outside of the known {SUPPORTED_PADDLE[0]} to {SUPPORTED_PADDLE[1]}"
-    yield Finding("Paddle", known, minor + outside, needed=False)
-    path = _adapter.find()
-    yield Finding(
-        "Paddle adapter",
-        path is not None,
-        str(path) if path else f"not built for Paddle {minor}",
-        "" if path else "hardpoint build paddle",
-    )
-    yield from _other_paddle_plugins()
+    yield from _framework("Paddle", "paddlepaddle", _adapter.ADAPTER)
+    if _adapter.ADAPTER.installed() is not None:
+        yield from _other_paddle_plugins()
 
 
 def _other_paddle_plugins() -> Iterator[Finding]:
-    """Libraries beside ours: Paddle opens them all, and one that it cannot open ends its import."""
+    """Check that Paddle imports with the other plug-ins in its folder: one broken library stops the import."""
     spec = importlib.util.find_spec("paddle")
     assert spec is not None
     assert spec.origin is not None
@@ -139,24 +137,24 @@ def _other_paddle_plugins() -> Iterator[Finding]:
         return
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HARDPOINT_")}
     done = subprocess.run([sys.executable, "-c", "import paddle"], env=environment, capture_output=True, text=True)
-    said = re.search(r"Fail to open library: .*", done.stderr)
+    failure = re.search(r"Fail to open library: .*", done.stderr)
     yield Finding(
         "other Paddle plug-ins",
         done.returncode == 0,
-        ", ".join(others) if done.returncode == 0 else said[0] if said else done.stderr.strip()[-300:],
-        "" if done.returncode == 0 else f"until that is mended, or removed from {folder}, Paddle cannot be imported",
+        ", ".join(others) if done.returncode == 0 else failure[0] if failure else done.stderr.strip()[-300:],
+        "" if done.returncode == 0 else f"Paddle cannot be imported: repair the library, or remove it from {folder}",
     )
 
 
 def _plugins() -> Iterator[Finding]:
-    from hardpoint import _runtime, plugins
+    from hardpoint import _discovery, _runtime
 
     wanted = os.environ.get("HARDPOINT_DEVICE") or ""
-    for found in plugins.find():
+    for found in _discovery.find():
         try:
             plugin = found.load()
             yield Finding(f"plug-in {plugin.name}", True, f"{plugin.device_count} device(s), from {found.source}")
         except _runtime.PluginError as error:
-            # Of those that Hardpoint brings along, a machine need only have what the one that is asked for needs.
+            # A shipped plug-in whose hardware is missing is a problem only if it was asked for.
             yield Finding(f"plug-in {found.name}", False, str(error), needed=not found.shipped or found.name in wanted)
     yield Finding("HARDPOINT_DEVICE", True, wanted or "not set: the vendor's plug-in, or sim after `import hardpoint`")

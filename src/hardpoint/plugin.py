@@ -1,25 +1,60 @@
-"""A plug-in written in Python: derive from :class:`Plugin`, no compiler needed.
+"""Plug-ins written in Python: derive from :class:`Plugin`, no compiler needed.
 
-The class is turned into the C table of ``hardpoint/plugin.h``, so that everything else in Hardpoint sees no difference.
-Methods take and give plain integers for addresses and handles; an exception becomes a status code with its message.
+The class becomes the C table of ``hardpoint/plugin.h``. Addresses and handles are plain integers, and 0 is the default
+stream. An exception becomes a status code with its message: ``MemoryError`` means out of memory,
+``NotImplementedError`` not supported, :class:`DeviceError` the status it carries.
+
+A minimal plug-in has a name and the six methods that :class:`Plugin` requires. Everything else is optional and comes
+in extensions. To add one, define its methods; deriving from its class as well lets a type checker verify their
+signatures::
+
+    class MyChip(Plugin, Streams, Events):
+        name = "mychip"
 """
+
+# The methods of extensions are declarations without a body.
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
 import ctypes
 import enum
-from collections.abc import Callable
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from ctypes import CFUNCTYPE, POINTER, c_int, c_void_p
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict, cast
 
+from hardpoint import _plugin_tables as tables
+from hardpoint._plugin_tables import ALIGNMENT, GROUP_ID_BYTES
 from hardpoint._runtime import ABI, PluginError, core
+from hardpoint.kernels import Kernel, kernel
 
-ALIGNMENT = 64
-GROUP_ID_BYTES = 128
+if TYPE_CHECKING:
+    from hardpoint._core import Plugin as LoadedPlugin
+
+__all__ = [
+    "ALIGNMENT",
+    "GROUP_ID_BYTES",
+    "Collectives",
+    "Compiler",
+    "DeviceError",
+    "DeviceProperties",
+    "Element",
+    "Events",
+    "Info",
+    "LaunchArg",
+    "Peer",
+    "Pinned",
+    "Plugin",
+    "PluginError",
+    "Reduction",
+    "Status",
+    "Streams",
+    "kernel",
+]
 
 
 class Status(enum.IntEnum):
-    """The status codes of the contract."""
+    """Status codes of the plug-in contract."""
 
     OK = 0
     ERROR = 1
@@ -32,7 +67,7 @@ class Status(enum.IntEnum):
 
 
 class Element(enum.IntEnum):
-    """What the numbers of a reduction between processes are."""
+    """Element types of a reduction between processes."""
 
     UINT8 = 0
     INT8 = 1
@@ -46,7 +81,7 @@ class Element(enum.IntEnum):
 
 
 class Reduction(enum.IntEnum):
-    """How they are combined."""
+    """Reduction operations between processes."""
 
     SUM = 0
     PRODUCT = 1
@@ -56,200 +91,273 @@ class Reduction(enum.IntEnum):
 
 
 class DeviceError(RuntimeError):
-    """Raise it from a plug-in's method to return a status of your choice."""
+    """An error with a status code. Raise it in a plug-in's method."""
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
         self.status = status
 
 
-class _Host(Structure):
-    _fields_ = (
-        ("struct_size", c_size_t),
-        ("abi_major", c_uint32),
-        ("abi_minor", c_uint32),
-        ("log", CFUNCTYPE(None, c_int, c_char_p)),
-        ("fail", CFUNCTYPE(c_int, c_int, c_char_p, c_char_p)),
-        ("raise", c_void_p),
-        ("operator_name", CFUNCTYPE(c_char_p)),
-        ("current_stream", CFUNCTYPE(c_void_p, c_int)),
-    )
+class DeviceProperties(TypedDict, total=False):
+    """Result of :meth:`Info.properties`. Missing entries are 0."""
 
-
-class _Properties(Structure):
-    _fields_ = (
-        ("struct_size", c_size_t),
-        ("name", ctypes.c_char * 128),
-        ("total_memory", c_uint64),
-        ("compute_units", ctypes.c_int32),
-        ("version_major", ctypes.c_int32),
-        ("version_minor", ctypes.c_int32),
-    )
-
-
-class _LaunchArg(Structure):
-    _fields_ = (("value", c_void_p), ("bytes", c_uint32), ("is_pointer", c_uint32))
+    name: str
+    total_memory: int
+    compute_units: int
+    version_major: int
+    version_minor: int
 
 
 class LaunchArg(NamedTuple):
-    """One argument of a portable kernel. Its address is valid until ``launch`` returns."""
+    """One argument of a portable kernel.
 
-    address: int  #: of the device pointer, or of the value
+    Attributes:
+        address: Address of the device pointer or of the value, valid until ``launch`` returns.
+        bytes: Size of the value.
+        is_pointer: Whether the value is a device pointer.
+    """
+
+    address: int
     bytes: int
     is_pointer: bool
 
 
-class _In:
-    """Types of a slot's parameters; the last `outputs` of them are pointers that the method's results are stored to."""
+class Streams:
+    """Extension: streams. Without it every call is synchronous and each device has one stream."""
 
-    def __init__(self, *types: Any, outputs: int = 0, result: Any = c_int) -> None:
-        self.types = types
-        self.outputs = outputs
-        self.prototype = CFUNCTYPE(result, *types)
+    def create_stream(self, device: int, priority: int, /) -> int:
+        """Return a new stream. A negative ``priority`` is more urgent."""
+
+    def destroy_stream(self, device: int, stream: int, /) -> None:
+        """Destroy a stream."""
+
+    def synchronize_stream(self, device: int, stream: int, timeout_ms: int, /) -> None:
+        """Wait for the queued work, and raise its first failure. ``timeout_ms`` 0 waits without a limit."""
+
+    def query_stream(self, device: int, stream: int, /) -> bool:
+        """Return whether all queued work is done. Optional: defaults to ``synchronize_stream``."""
 
 
-_PTR, _STREAM, _EVENT, _OUT = c_void_p, c_void_p, c_void_p, POINTER(c_void_p)
-_COMMUNICATOR, _GROUP_ID = c_void_p, POINTER(ctypes.c_ubyte)
-_PROGRAM, _FUNCTION, _GRID = c_void_p, c_void_p, POINTER(c_uint32)
+class Events:
+    """Extension: events. Without it Hardpoint synchronizes streams instead."""
 
-#: Slot by slot, in the order of plugin.h. tests/test_python_plugin.py compares the layout with the compiled header.
-_REQUIRED = {
-    "device_count": _In(POINTER(c_int), outputs=1),
-    "allocate": _In(c_int, c_size_t, _OUT, outputs=1),
-    "free": _In(c_int, _PTR),
-    "copy_to_device": _In(c_int, _PTR, _PTR, c_size_t, _STREAM),
-    "copy_to_host": _In(c_int, _PTR, _PTR, c_size_t, _STREAM),
-    "copy_on_device": _In(c_int, _PTR, _PTR, c_size_t, _STREAM),
-}
-_EXTENSIONS: dict[str, dict[str, _In]] = {
-    "streams": {
-        "create_stream": _In(c_int, c_int, _OUT, outputs=1),
-        "destroy_stream": _In(c_int, _STREAM),
-        "synchronize_stream": _In(c_int, _STREAM, c_uint32),
-        "query_stream": _In(c_int, _STREAM),
-    },
-    "events": {
-        "create_event": _In(c_int, c_int, _OUT, outputs=1),
-        "destroy_event": _In(c_int, _EVENT),
-        "record_event": _In(c_int, _EVENT, _STREAM),
-        "wait_event": _In(c_int, _EVENT, _STREAM),
-        "synchronize_event": _In(c_int, _EVENT, c_uint32),
-        "query_event": _In(c_int, _EVENT),
-        "elapsed": _In(c_int, _EVENT, _EVENT, POINTER(c_double), outputs=1),
-    },
-    "info": {
-        "properties": _In(c_int, POINTER(_Properties)),
-        "memory": _In(c_int, POINTER(c_uint64), POINTER(c_uint64), outputs=2),
-    },
-    "pinned": {
-        "allocate_pinned": _In(c_size_t, _OUT, outputs=1),
-        "free_pinned": _In(_PTR),
-    },
-    "peer": {
-        "copy_peer": _In(c_int, _PTR, c_int, _PTR, c_size_t, _STREAM),
-    },
-    "compiler": {
-        # A pointer, since ctypes would not keep the text alive.
-        "fingerprint": _In(c_int, result=c_void_p),
-        "compile": _In(c_int, c_char_p, c_char_p, _OUT, POINTER(c_size_t), outputs=2),
-        "release_binary": _In(_PTR, result=None),
-        "load": _In(c_int, _PTR, c_size_t, _OUT, outputs=1),
-        "unload": _In(c_int, _PROGRAM),
-        "find": _In(c_int, _PROGRAM, c_char_p, _OUT, outputs=1),
-        "launch": _In(c_int, _STREAM, _FUNCTION, _GRID, _GRID, POINTER(_LaunchArg), c_uint32),
-    },
-    "collectives": {
-        "group_id": _In(_GROUP_ID),
-        "can_join": _In(c_int, _GROUP_ID),
-        "create_communicator": _In(c_int, _GROUP_ID, c_int, c_int, c_uint32, _OUT, outputs=1),
-        "destroy_communicator": _In(_COMMUNICATOR),
-        "abort_communicator": _In(_COMMUNICATOR),
-        "all_reduce": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, c_int, c_int, _STREAM),
-        "broadcast": _In(_COMMUNICATOR, _PTR, c_size_t, c_int, _STREAM),
-        "reduce": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, c_int, c_int, c_int, _STREAM),
-        "all_gather": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, _STREAM),
-        "reduce_scatter": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, c_int, c_int, _STREAM),
-        "all_to_all": _In(_COMMUNICATOR, _PTR, _PTR, c_size_t, _STREAM),
-        "send": _In(_COMMUNICATOR, _PTR, c_size_t, c_int, _STREAM),
-        "receive": _In(_COMMUNICATOR, _PTR, c_size_t, c_int, _STREAM),
-        "group_start": _In(_COMMUNICATOR),
-        "group_end": _In(_COMMUNICATOR),
-    },
-}
-#: Extensions whose other methods have names that a plug-in may well use for helpers of its own: only with this one.
+    def create_event(self, device: int, with_timing: int, /) -> int:
+        """Return a new event."""
+
+    def destroy_event(self, device: int, event: int, /) -> None:
+        """Destroy an event."""
+
+    def record_event(self, device: int, event: int, stream: int, /) -> None:
+        """Record the event on a stream. Waits refer to the latest record."""
+
+    def wait_event(self, device: int, event: int, stream: int, /) -> None:
+        """Make later work on the stream wait for the event, which may belong to another device."""
+
+    def synchronize_event(self, device: int, event: int, timeout_ms: int, /) -> None:
+        """Wait for the event. ``timeout_ms`` 0 waits without a limit."""
+
+    def query_event(self, device: int, event: int, /) -> bool:
+        """Return whether the event is done. An event that was never recorded is done."""
+
+    def elapsed(self, device: int, start: int, end: int, /) -> float:
+        """Return the milliseconds between two events made with timing. Optional."""
+
+
+class Info:
+    """Extension: properties and memory figures. Without it the device has the plug-in's name and reports 0 bytes."""
+
+    def properties(self, device: int, /) -> DeviceProperties:
+        """Return the device's properties. Optional."""
+
+    def memory(self, device: int, /) -> tuple[int, int]:
+        """Return free and total memory in bytes. Optional."""
+
+
+class Pinned:
+    """Extension: page-locked host memory. Without it host memory is pageable and its copies are synchronous."""
+
+    def allocate_pinned(self, size: int, /) -> int:
+        """Return the address of ``size`` bytes of page-locked host memory."""
+
+    def free_pinned(self, address: int, /) -> None:
+        """Free page-locked host memory."""
+
+
+class Peer:
+    """Extension: copies between two devices of the plug-in. Without it they go through the host."""
+
+    def copy_peer(self, dst_device: int, dst: int, src_device: int, src: int, size: int, stream: int, /) -> None:
+        """Copy ``size`` bytes, queued on a stream of ``src_device``."""
+
+
+class Compiler:
+    """Extension: runs Hardpoint's portable kernels. Without it only the plug-in's kernels run on the device.
+
+    Attributes:
+        dialect: Language of the source: ``c``, ``opencl`` or ``cuda``.
+        group_size: Work-items per work-group that suit the device.
+        local_memory: Bytes of memory shared by a work-group.
+    """
+
+    dialect: ClassVar[str]
+    group_size: ClassVar[int]
+    local_memory: ClassVar[int]
+
+    def fingerprint(self, device: int, /) -> str:
+        """Name the compiler and the kind of device. Compiled kernels are cached under this name."""
+
+    def compile(self, device: int, source: str, options: str, /) -> bytes:
+        """Compile a source and return the binary."""
+
+    def load(self, device: int, binary: bytes, /) -> int:
+        """Load a binary and return a handle of the program."""
+
+    def unload(self, device: int, program: int, /) -> None:
+        """Unload a program."""
+
+    def find(self, device: int, program: int, name: str, /) -> int:
+        """Return a handle of the program's function ``name``, valid until the program is unloaded."""
+
+    def launch(
+        self,
+        device: int,
+        stream: int,
+        function: int,
+        groups: tuple[int, int, int],
+        group_size: tuple[int, int, int],
+        args: list[LaunchArg],
+        /,
+    ) -> None:
+        """Queue ``groups`` work-groups of ``group_size`` work-items on a stream."""
+
+
+class Collectives:
+    """Extension: collectives between processes, one device each. Without it they are staged through the host.
+
+    Only ``group_id``, ``create_communicator`` and ``destroy_communicator`` are required. Work is queued on the stream.
+    Raise ``NotImplementedError`` before anything is queued, and for the same arguments in every process, to have the
+    call staged through the host. ``size`` is in bytes and ``count`` in elements.
+    """
+
+    def group_id(self) -> bytes:
+        """Return an identifier of a new group, of at most ``GROUP_ID_BYTES`` bytes."""
+
+    def can_join(self, device: int, group: bytes, /) -> bool:
+        """Return whether this process can reach the group."""
+
+    def create_communicator(self, device: int, group: bytes, rank: int, size: int, timeout_ms: int, /) -> int:
+        """Join the group as process ``rank`` of ``size``, and return a communicator.
+
+        ``timeout_ms`` limits this wait and those of later calls; 0 waits without a limit.
+        """
+
+    def destroy_communicator(self, communicator: int, /) -> None:
+        """Destroy a communicator that has no queued work."""
+
+    def abort_communicator(self, communicator: int, /) -> None:
+        """Fail the queued work in every process of the group. Called from any thread."""
+
+    def all_reduce(
+        self, communicator: int, dst: int, src: int, count: int, element: int, reduction: int, stream: int, /
+    ) -> None:
+        """Reduce ``src`` over all processes into every ``dst``."""
+
+    def broadcast(self, communicator: int, data: int, size: int, root: int, stream: int, /) -> None:
+        """Copy the ``data`` of process ``root`` to all processes."""
+
+    def reduce(
+        self, communicator: int, dst: int, src: int, count: int, element: int, reduction: int, root: int, stream: int, /
+    ) -> None:
+        """Reduce ``src`` over all processes into the ``dst`` of process ``root``."""
+
+    def all_gather(self, communicator: int, dst: int, src: int, size: int, stream: int, /) -> None:
+        """Concatenate the ``src`` of all processes, each of ``size`` bytes, in every ``dst``."""
+
+    def reduce_scatter(
+        self, communicator: int, dst: int, src: int, count: int, element: int, reduction: int, stream: int, /
+    ) -> None:
+        """Reduce ``src`` over all processes, and store chunk ``rank`` of ``count`` elements in ``dst``."""
+
+    def all_to_all(self, communicator: int, dst: int, src: int, size: int, stream: int, /) -> None:
+        """Send chunk i of ``src`` to process i, and store the chunk of process i as chunk i of ``dst``."""
+
+    def send(self, communicator: int, src: int, size: int, peer: int, stream: int, /) -> None:
+        """Send ``src`` to process ``peer``."""
+
+    def receive(self, communicator: int, dst: int, size: int, peer: int, stream: int, /) -> None:
+        """Receive ``dst`` from process ``peer``."""
+
+    def group_start(self, communicator: int, /) -> None:
+        """Start to collect this thread's calls."""
+
+    def group_end(self, communicator: int, /) -> None:
+        """Queue the collected calls, to run at the same time."""
+
+
+#: Extensions with method names that plug-ins may use for other purposes: provided only if this method is.
 _ONLY_WITH = {"compiler": "compile", "collectives": "create_communicator"}
-_HEADS = {"compiler": (("dialect", c_char_p), ("group_size", c_uint32), ("local_memory", c_uint32))}
 _QUERIES = ("query_stream", "query_event")
 
 
-def _table(slots: dict[str, _In], head: tuple[tuple[str, Any], ...], tail: tuple[tuple[str, Any], ...] = ()) -> Any:
-    fields = (("struct_size", c_size_t), *head, *((name, slot.prototype) for name, slot in slots.items()), *tail)
-    return type("Table", (Structure,), {"_fields_": fields})
-
-
-_EXTENSION_TABLES = {name: _table(slots, _HEADS.get(name, ())) for name, slots in _EXTENSIONS.items()}
-_PluginTable = _table(
-    _REQUIRED,
-    (("abi_major", c_uint32), ("abi_minor", c_uint32), ("name", c_char_p)),
-    (
-        *((name, c_void_p) for name in ("streams", "events", "info", "pinned", "peer", "interprocess")),
-        ("compiler", c_void_p),
-        ("kernels", c_void_p),
-        ("num_kernels", c_size_t),
-        ("collectives", c_void_p),
-    ),
-)
-
-
-def kernel(name: str, *, strided: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Mark a method as the kernel of a standard operator: outputs first, then inputs, then attributes."""
-
-    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
-        function._hardpoint_kernel = (name, strided)  # type: ignore[attr-defined]
-        return function
-
-    return mark
-
-
 class Plugin:
-    """Base class of a Python plug-in.
+    """Base class of a plug-in written in Python.
 
-    Required: ``name``, and the methods ``device_count() -> int``, ``allocate(device, bytes) -> address``,
-    ``free(device, address)``, ``copy_to_device``, ``copy_to_host`` and ``copy_on_device``, each
-    ``(device, dst, src, bytes, stream)``. Optional: the methods of an extension, all of the ones it requires; they are
-    named in docs/abi.md. Kernels are methods marked with :func:`kernel`. With ``compile``, ``load``, ``unload``,
-    ``find``, ``launch`` and ``fingerprint`` the device runs Hardpoint's portable kernels. With ``group_id``,
-    ``create_communicator`` and ``destroy_communicator`` its processes talk to each other by the collectives it has.
+    Set ``name`` and define the six methods below. Kernels are methods with the decorator
+    :func:`hardpoint.kernel`. The methods of extensions are those of :class:`Streams`, :class:`Events`, :class:`Info`,
+    :class:`Pinned`, :class:`Peer`, :class:`Compiler` and :class:`Collectives`.
+
+    Attributes:
+        name: Device name in the frameworks, as in ``torch.device("mychip:0")``.
+        abi: Version of the plug-in contract.
     """
 
     name: ClassVar[str] = ""
-    #: Declared so that a plug-in, or a test, can pretend to be built for another ABI.
     abi: ClassVar[tuple[int, int]] = ABI
-    #: Of a plug-in that compiles: the language it is given, the work-items in a group and the bytes that they share.
     dialect: ClassVar[str] = "c"
     group_size: ClassVar[int] = 1
     local_memory: ClassVar[int] = 32 << 10
-    #: Plug-ins live until the process ends, and so must their callbacks.
-    _alive: ClassVar[list[Any]] = []
+    #: Tables and callbacks, which the core may use until the process ends.
+    _immortal: ClassVar[list[object]] = []
 
-    _host: _Host
+    _host: tables.Host
+    _registered: list[Kernel[..., object]]
+
+    def device_count(self) -> int:
+        """Return the number of devices."""
+        raise NotImplementedError
+
+    def allocate(self, device: int, size: int, /) -> int:
+        """Return the address of ``size`` bytes of device memory, aligned to ``ALIGNMENT``."""
+        raise NotImplementedError
+
+    def free(self, device: int, address: int, /) -> None:
+        """Free device memory that no queued work uses."""
+        raise NotImplementedError
+
+    def copy_to_device(self, device: int, dst: int, src: int, size: int, stream: int, /) -> None:
+        """Copy ``size`` bytes from the host to the device, queued on a stream."""
+        raise NotImplementedError
+
+    def copy_to_host(self, device: int, dst: int, src: int, size: int, stream: int, /) -> None:
+        """Copy ``size`` bytes from the device to the host, queued on a stream."""
+        raise NotImplementedError
+
+    def copy_on_device(self, device: int, dst: int, src: int, size: int, stream: int, /) -> None:
+        """Copy ``size`` bytes within the device, queued on a stream."""
+        raise NotImplementedError
 
     def current_stream(self, device: int) -> int:
-        """The stream that a kernel queues its work on, as ``create_stream`` returned it; 0 for the default stream."""
+        """Return the stream a kernel must queue its work on, as ``create_stream`` returned it; 0 for the default."""
         return self._host.current_stream(device) or 0
 
-    def properties(self, device: int) -> dict[str, Any]:
-        """``name``, ``total_memory``, ``compute_units``, ``version_major``, ``version_minor``; 0 if missing."""
-        return {"name": f"{self.name}:{device}"}
-
-    def _callback(self, name: str, slot: _In, fail: Callable[[int, bytes, bytes], int]) -> Any:
-        # Where the C function's parameters are not those of the method, one of the functions below is between.
+    def _callback(self, name: str, slot: tables.Slot, fail: Callable[[int, bytes, bytes], int]) -> Any:
+        # _slot_NAME converts arguments where the C function's differ from the method's.
         method = getattr(self, f"_slot_{name}", None) or getattr(self, name)
 
         def call(*args: Any) -> int:
             try:
                 inputs = args[: len(args) - slot.outputs]
-                # ctypes gives None for a null pointer or handle; plug-ins see 0.
+                # ctypes passes a null pointer or handle as None.
                 result = method(*(0 if a is None else a for a in inputs))
                 if name in _QUERIES:
                     return Status.OK if result is None or result else Status.NOT_READY
@@ -269,89 +377,92 @@ class Plugin:
         return slot.prototype(call)
 
     def _slot_properties(self, device: int, to: Any) -> None:
-        for key, value in self.properties(device).items():
-            setattr(to.contents, key, value.encode()[:127] if key == "name" else value)
+        for key, value in cast(Info, self).properties(device).items():
+            setattr(to.contents, key, value.encode()[:127] if isinstance(value, str) else value)
 
     def _slot_compile(self, device: int, source: bytes, options: bytes) -> tuple[int, int]:
-        binary = self.compile(device, source.decode(), (options or b"").decode())  # type: ignore[attr-defined]
-        kept = ctypes.create_string_buffer(binary, len(binary))
-        self._binaries[ctypes.addressof(kept)] = kept
-        return ctypes.addressof(kept), len(binary)
+        binary = cast(Compiler, self).compile(device, source.decode(), (options or b"").decode())
+        buffer = ctypes.create_string_buffer(binary, len(binary))
+        self._binaries[ctypes.addressof(buffer)] = buffer
+        return ctypes.addressof(buffer), len(binary)
 
-    def _slot_load(self, device: int, binary: int, size: int) -> Any:
-        return self.load(device, ctypes.string_at(binary, size))  # type: ignore[attr-defined]
+    def _slot_load(self, device: int, binary: int, size: int) -> int:
+        return cast(Compiler, self).load(device, ctypes.string_at(binary, size))
 
-    def _slot_find(self, device: int, program: int, name: bytes) -> Any:
-        return self.find(device, program, name.decode())  # type: ignore[attr-defined]
+    def _slot_find(self, device: int, program: int, name: bytes) -> int:
+        return cast(Compiler, self).find(device, program, name.decode())
 
     def _slot_launch(self, device: int, stream: int, function: int, groups: Any, size: Any, args: Any, n: int) -> None:
         given = [LaunchArg(arg.value, arg.bytes, bool(arg.is_pointer)) for arg in args[:n]]
-        self.launch(device, stream, function, tuple(groups[:3]), tuple(size[:3]), given)  # type: ignore[attr-defined]
+        cast(Compiler, self).launch(device, stream, function, tuple(groups[:3]), tuple(size[:3]), given)
 
     def _slot_group_id(self, to: Any) -> None:
-        identity = self.group_id()  # type: ignore[attr-defined]
-        if len(identity) > GROUP_ID_BYTES:
-            raise ValueError(f"a group id has at most {GROUP_ID_BYTES} bytes, not {len(identity)}")
-        ctypes.memmove(to, identity.ljust(GROUP_ID_BYTES, b"\0"), GROUP_ID_BYTES)
+        group = cast(Collectives, self).group_id()
+        if len(group) > GROUP_ID_BYTES:
+            raise ValueError(f"a group id has at most {GROUP_ID_BYTES} bytes, not {len(group)}")
+        ctypes.memmove(to, group.ljust(GROUP_ID_BYTES, b"\0"), GROUP_ID_BYTES)
 
     def _slot_can_join(self, device: int, group: Any) -> None:
-        if not self.can_join(device, ctypes.string_at(group, GROUP_ID_BYTES)):  # type: ignore[attr-defined]
+        if not cast(Collectives, self).can_join(device, ctypes.string_at(group, GROUP_ID_BYTES)):
             raise NotImplementedError("the group is out of reach")
 
-    def _slot_create_communicator(self, device: int, group: Any, rank: int, size: int, timeout_ms: int) -> Any:
-        identity = ctypes.string_at(group, GROUP_ID_BYTES)
-        return self.create_communicator(device, identity, rank, size, timeout_ms)  # type: ignore[attr-defined]
+    def _slot_create_communicator(self, device: int, group: Any, rank: int, size: int, timeout_ms: int) -> int:
+        group = ctypes.string_at(group, GROUP_ID_BYTES)
+        return cast(Collectives, self).create_communicator(device, group, rank, size, timeout_ms)
 
-    def _fill_rest_of_compiler(self, part: Any) -> None:
-        """Texts, sizes, and the two slots that return no status: nothing in these may fail when they are called."""
-        part.dialect, part.group_size, part.local_memory = self.dialect.encode(), self.group_size, self.local_memory
-        count = self.device_count()  # type: ignore[attr-defined]
+    def _fill_compiler(self, table: Any) -> None:
+        """Fill the fields of the compiler's table that are not slots, and the two slots that return no status."""
+        table.dialect, table.group_size, table.local_memory = self.dialect.encode(), self.group_size, self.local_memory
+        # Computed here, since a failure inside the slot could not be reported.
         texts = [
-            ctypes.create_string_buffer(self.fingerprint(index).encode())  # type: ignore[attr-defined]
-            for index in range(count)
+            ctypes.create_string_buffer(cast(Compiler, self).fingerprint(index).encode())
+            for index in range(self.device_count())
         ]
-        slots = _EXTENSIONS["compiler"]
-        part.fingerprint = slots["fingerprint"].prototype(lambda device: ctypes.addressof(texts[device]))
-        self._binaries: dict[int, Any] = {}
+        slots = tables.EXTENSIONS["compiler"]
+        table.fingerprint = slots["fingerprint"].prototype(lambda device: ctypes.addressof(texts[device]))
+        self._binaries: dict[int, object] = {}
 
         def release(address: int) -> None:
             self._binaries.pop(address, None)
 
-        part.release_binary = slots["release_binary"].prototype(release)
+        table.release_binary = slots["release_binary"].prototype(release)
 
-    def _provided(self, slots: dict[str, _In]) -> list[str]:
-        def own(name: str) -> bool:
-            inherited = getattr(type(self), name, None) is getattr(Plugin, name, ())
-            return callable(getattr(self, name, None)) and not inherited
+    def _provided(self, slots: dict[str, tables.Slot]) -> list[str]:
+        """Return the names of the slots that the plug-in defines a method for."""
 
-        return [name for name in slots if own(name)]
+        def is_declaration(name: str) -> bool:
+            function = getattr(getattr(self, name), "__func__", None)
+            return function is not None and any(vars(base).get(name) is function for base in _DECLARATIONS)
 
-    def _fill(self, host: _Host) -> Any:
+        return [name for name in slots if callable(getattr(self, name, None)) and not is_declaration(name)]
+
+    def _fill(self, host: tables.Host) -> Any:
+        """Return the plug-in's C table."""
         self._host = host
         fail = host.fail
-        table = _PluginTable()
+        table = tables.PluginTable()
         table.struct_size = ctypes.sizeof(table)
         table.abi_major, table.abi_minor = self.abi
         table.name = self.name.encode()
-        for name in self._provided(_REQUIRED):
-            setattr(table, name, self._callback(name, _REQUIRED[name], fail))
-        for extension, slots in _EXTENSIONS.items():
+        for name in self._provided(tables.REQUIRED):
+            setattr(table, name, self._callback(name, tables.REQUIRED[name], fail))
+        for extension, slots in tables.EXTENSIONS.items():
             provided = self._provided(slots)
             if not provided or _ONLY_WITH.get(extension, provided[0]) not in provided:
                 continue
-            part = _EXTENSION_TABLES[extension]()
+            part = tables.EXTENSION_TABLES[extension]()
             part.struct_size = ctypes.sizeof(part)
             for name in provided:
                 setattr(part, name, self._callback(name, slots[name], fail))
             if extension == "compiler":
-                self._fill_rest_of_compiler(part)
-            self._alive.append(part)
+                self._fill_compiler(part)
+            self._immortal.append(part)
             setattr(table, extension, ctypes.addressof(part))
-        self._alive.append(table)
+        self._immortal.append(table)
         return table
 
-    def _adopt(self, origin: str) -> Any:
-        """The core's plug-in object for this instance."""
+    def _load(self, origin: str) -> LoadedPlugin:
+        """Hand the plug-in to the core. ``origin`` names it in messages."""
         if not self.name:
             raise PluginError(f'{origin}: class {type(self).__name__} has no name: set `name = "mychip"`')
 
@@ -362,18 +473,20 @@ class Plugin:
                 return int(host.contents.fail(Status.ERROR, b"%s", f"{type(error).__name__}: {error}".encode()))
             return Status.OK
 
-        entry = CFUNCTYPE(c_int, POINTER(_Host), POINTER(c_void_p))(init)
-        self._alive.append(entry)
+        entry = CFUNCTYPE(c_int, POINTER(tables.Host), POINTER(c_void_p))(init)
+        self._immortal.append(entry)
         plugin = core.adopt(ctypes.cast(entry, c_void_p).value or 0, origin)
         plugin.python = self
         return plugin
 
-    def _kernels(self) -> list[tuple[str, Callable[..., Any], bool]]:
-        """Kernel name, the bound method, and whether it takes any strides."""
-        found = []
-        for attribute in dir(type(self)):
-            function = getattr(type(self), attribute)
-            if hasattr(function, "_hardpoint_kernel"):
-                name, strided = function._hardpoint_kernel
-                found.append((name, getattr(self, attribute), strided))
-        return found
+    def _register_kernels(self) -> None:
+        """Register the kernels of the class on the mounted device."""
+        declared = [getattr(type(self), attribute) for attribute in dir(type(self))]
+        self._registered = [
+            Kernel(found.name, found.__get__(self, type(self)), strided=found.strided).register(self.name)
+            for found in declared
+            if isinstance(found, Kernel) and found.device is None
+        ]
+
+
+_DECLARATIONS: Sequence[type] = (Plugin, Streams, Events, Info, Pinned, Peer, Compiler, Collectives)

@@ -1,4 +1,4 @@
-"""What builds plug-ins and operators.
+"""Build support for plug-ins and operators.
 
-Outside of the package ``hardpoint`` on purpose: importing that may mount a device, which is just being built.
+Not part of the package ``hardpoint``, whose import may mount the device that is being built.
 """

@@ -1,4 +1,4 @@
-"""Building with setuptools: the counterpart of torch's ``CppExtension`` for plug-ins, kernels and torch operators.
+"""Setuptools extensions for plug-ins, kernels and torch operators, in the style of torch's ``CppExtension``.
 
 A project's ``setup.py`` is two lines::
 
@@ -22,7 +22,7 @@ from setuptools.command.build_ext import build_ext
 
 from hardpoint_build.paths import exports, include_dirs
 
-#: Libraries that CMake built already, separated by ``:``; those of the same file name are packed in place of compiling.
+#: Libraries built by CMake, separated by ``:``. An extension with the same file name is copied instead of compiled.
 LIBRARIES = "HARDPOINT_LIBRARIES"
 _CPP = (".cc", ".cpp", ".cxx")
 
@@ -32,15 +32,20 @@ def _with(given: Sequence[str] | None, ours: Sequence[Any]) -> list[str]:
 
 
 def _headers(folders: Sequence[Any]) -> list[str]:
-    """As the system's, so that their warnings are not the project's."""
+    """Return compiler flags that add include folders as system folders, to silence their warnings."""
     return [part for folder in folders for part in ("-isystem", str(folder))]
 
 
 class DeviceExtension(Extension):  # type: ignore[misc]
-    """A plug-in, or a library of kernels: C or C++ against ``hardpoint/plugin.h`` and TVM-FFI, no Python, no framework.
+    """A plug-in or kernel library in C or C++, against ``hardpoint/plugin.h`` and TVM-FFI.
 
-    ``mychip.libmychip`` becomes the file ``libmychip.so`` of the package ``mychip``. It exports ``hp_plugin_init`` and
-    the kernels (``__tvm_ffi_*``) and nothing else. Takes what setuptools' ``Extension`` takes.
+    ``mychip.libmychip`` becomes the file ``libmychip.so`` of the package ``mychip``. It exports only
+    ``hp_plugin_init`` and the kernels (``__tvm_ffi_*``).
+
+    Args:
+        name: Dotted name of the library, such as ``mychip.libmychip``.
+        sources: C or C++ files.
+        options: Options of setuptools' ``Extension``.
     """
 
     def __init__(self, name: str, sources: Sequence[str], **options: Any) -> None:
@@ -63,18 +68,18 @@ class DeviceExtension(Extension):  # type: ignore[misc]
 
 
 class TorchExtension(Extension):  # type: ignore[misc]
-    """Operators in C++ against the installed torch, with TVM-FFI's and Hardpoint's headers: a Python module.
+    """A Python module of torch operators in C++, with the headers of torch, TVM-FFI and Hardpoint.
 
-    Such a wheel belongs to one minor version of torch, and should ask for it: :func:`torch_requirement`.
+    The wheel works with one minor version of torch and should require it: see :func:`torch_requirement`.
     """
 
     def __init__(self, name: str, sources: Sequence[str], **options: Any) -> None:
-        # Building must not mount a device.
+        # A build must not mount a device.
         os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
         import torch
         from torch.utils import cpp_extension
 
-        # The level of optimisation is Python's own, or that of CFLAGS.
+        # No -O flag: Python's default or CFLAGS sets the optimization level.
         flags = ["-std=c++20", "-g0", "-fvisibility=hidden", f"-ffile-prefix-map={os.getcwd()}=."]
         flags += _headers([*cpp_extension.include_paths(), *include_dirs()])
         options["extra_compile_args"] = [*flags, *options.get("extra_compile_args", ())]
@@ -90,28 +95,28 @@ class TorchExtension(Extension):  # type: ignore[misc]
 
 
 def torch_requirement() -> str:
-    """The torch that a :class:`TorchExtension` is built for, as a requirement of the wheel: ``torch==2.13.*``."""
+    """Return the wheel requirement of a :class:`TorchExtension`, such as ``torch==2.13.*``."""
     return f"torch=={'.'.join(version('torch').split('.')[:2])}.*"
 
 
 class BuildExtension(build_ext):  # type: ignore[misc]
-    """A library of the device is no Python module: it has a plain file name and no function to import it by."""
+    """Builds extensions. A :class:`DeviceExtension` gets a plain file name and no Python init function."""
 
     def _is_plain(self, fullname: str) -> bool:
         return isinstance(self.ext_map.get(fullname), DeviceExtension)
 
     def get_ext_filename(self, fullname: str) -> str:
-        """The file below the root of the package."""
+        """Return the extension's file name."""
         if self._is_plain(fullname):
             return f"{fullname.replace('.', os.sep)}.so"
         return str(super().get_ext_filename(fullname))
 
     def get_export_symbols(self, ext: Extension) -> list[str]:
-        """What the linker is told to export."""
+        """Return the exported symbols."""
         return [] if isinstance(ext, DeviceExtension) else list(super().get_export_symbols(ext))
 
     def build_extension(self, ext: Extension) -> None:
-        """Compile, unless CMake has."""
+        """Compile the extension, or copy the library built by CMake."""
         target = self.get_ext_fullpath(ext.name)
         ready = [p for p in os.environ.get(LIBRARIES, "").split(":") if p and Path(p).name == Path(target).name]
         if ready and isinstance(ext, DeviceExtension):
@@ -122,10 +127,10 @@ class BuildExtension(build_ext):  # type: ignore[misc]
 
 
 class BuildWheel(bdist_wheel):  # type: ignore[misc]
-    """A wheel without a Python module in C serves every Python 3."""
+    """Tags a wheel without Python modules in C for every Python 3."""
 
     def get_tag(self) -> tuple[str, str, str]:
-        """Python, ABI and platform in the wheel's name."""
+        """Return the wheel's Python, ABI and platform tags."""
         tag: tuple[str, str, str] = super().get_tag()
         extensions = self.distribution.ext_modules or []
         if extensions and all(isinstance(e, DeviceExtension) for e in extensions):
@@ -134,6 +139,6 @@ class BuildWheel(bdist_wheel):  # type: ignore[misc]
 
 
 def setup(**arguments: Any) -> Any:
-    """Call setuptools' ``setup`` with the commands above."""
+    """Call setuptools' ``setup`` with :class:`BuildExtension` and :class:`BuildWheel`."""
     commands = {"build_ext": BuildExtension, "bdist_wheel": BuildWheel, **arguments.pop("cmdclass", {})}
     return setuptools.setup(cmdclass=commands, **arguments)

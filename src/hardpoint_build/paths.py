@@ -1,4 +1,4 @@
-"""Where the installed files are that a build needs. Imports neither Hardpoint nor a framework."""
+"""Paths of the installed files that a build needs. Imports neither Hardpoint nor a framework."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 
 def include_dirs() -> list[Path]:
-    """All that a plug-in or a kernel is compiled against: Hardpoint's header, and those of TVM-FFI and DLPack."""
+    """Return the include folders for a plug-in or kernel: Hardpoint, TVM-FFI and DLPack."""
     return [_find("hardpoint", "include/hardpoint/plugin.h").parent.parent, _find("tvm_ffi", "include")]
 
 
 def cmake_dir() -> Path:
-    """Where CMake's ``find_package(Hardpoint)`` looks: the value of ``Hardpoint_DIR``."""
+    """Return the value of ``Hardpoint_DIR``, for CMake's ``find_package(Hardpoint)``."""
     return _find("hardpoint", "cmake/HardpointConfig.cmake").parent
 
 
 def exports() -> Path:
-    """The linker's list of what a plug-in or a library of kernels shows."""
+    """Return the linker's version script, which exports the entry point and kernels only."""
     return cmake_dir() / "plugin.map"
 
 
@@ -26,4 +26,4 @@ def _find(package: str, relative: str) -> Path:
     for root in (spec.submodule_search_locations if spec is not None else None) or ():
         if (Path(root) / relative).exists():
             return Path(root) / relative
-    raise FileNotFoundError(f"{relative} of the package {package} is not there: python -m pip install hardpoint")
+    raise FileNotFoundError(f"{relative} of package {package} not found: python -m pip install hardpoint")

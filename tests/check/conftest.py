@@ -1,4 +1,4 @@
-"""Reports to look at, and the device that entries run on."""
+"""Sample reports, and the device under test."""
 
 from __future__ import annotations
 

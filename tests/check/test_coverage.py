@@ -1,4 +1,4 @@
-"""Which tier serves what, from the tables and from a report."""
+"""Coverage: the tier of each overload, from the tables and from a report."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from hardpoint import coverage
 from hardpoint.check import Report
-from hardpoint.tools import coverage
+from hardpoint.coverage import render
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +26,13 @@ def test_tiers_from_the_tables(found: dict[str, coverage.Operator]) -> None:
     for variant in ("aten::exp.out", "aten::exp_"):
         assert found[variant].tiers == found["aten::exp"].tiers
     assert found["aten::add.Tensor"].tiers["float32"] == "vendor"
-    assert found["aten::empty.memory_format"].worst() == "adapter"
-    assert found["aten::linalg_eig.out"].worst() == "cpu"
-    assert "aten::linear" not in found  # torch always runs it as other operators
+    assert found["aten::empty.memory_format"].worst_tier() == "adapter"
+    assert found["aten::linalg_eig.out"].worst_tier() == "cpu"
+    assert "aten::linear" not in found  # torch always decomposes it
     assert not [name for name in found if "sparse" in name or "mkldnn" in name]
 
 
-def test_what_a_run_saw_comes_first(report: Report, tmp_path: Path) -> None:
+def test_measured_tiers_replace_table_tiers(report: Report, tmp_path: Path) -> None:
     report.save(tmp_path / "report.json")
     seen = coverage.collect(tmp_path / "report.json")
     by_name = {op.name: op for op in seen.operators}
@@ -39,14 +40,14 @@ def test_what_a_run_saw_comes_first(report: Report, tmp_path: Path) -> None:
     assert by_name["aten::exp"].tiers == {"float32": "portable"}
     assert by_name["aten::exp"].measured
     assert not by_name["aten::add.Tensor"].measured
-    seen.keep("sort|exp$", "cpu")
+    seen.filter("sort|exp$", "cpu")
     assert "aten::sort.values_stable" in {op.name for op in seen.operators}
     assert "aten::exp" not in {op.name for op in seen.operators}
-    with pytest.raises(ValueError, match="there is no tier gpu"):
-        seen.keep("", "gpu")
+    with pytest.raises(ValueError, match=r"must be one of adapter, .*not 'gpu'"):
+        seen.filter("", "gpu")
 
 
-def test_forms(tmp_path: Path) -> None:
+def test_text_json_and_html(tmp_path: Path) -> None:
     made = coverage.Coverage(
         "sim",
         [
@@ -55,11 +56,11 @@ def test_forms(tmp_path: Path) -> None:
         ],
     )
     console = Console(file=io.StringIO(), width=200)
-    coverage.text(made, console)
+    render.text(made, console)
     assert "portable: float32; cpu: complex64" in console.file.getvalue()  # type: ignore[attr-defined]
-    coverage.save(made, tmp_path / "c.json")
+    render.save(made, tmp_path / "c.json")
     assert json.loads((tmp_path / "c.json").read_text())["totals"]["float32"] == {"cpu+portable": 1, "portable": 1}
-    coverage.html(made, tmp_path / "c.html")
+    render.html(made, tmp_path / "c.html")
     assert '<td>aten::exp</td><td>exp</td><td class="bad">cpu</td>' in (tmp_path / "c.html").read_text()
 
 

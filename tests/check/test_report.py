@@ -1,4 +1,4 @@
-"""Verdicts, what blocks a strict one, and the forms of a report."""
+"""Verdicts, blockers of a strict verdict, and report formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import hardpoint.check
 from hardpoint import cli
 from hardpoint.check import Count, Report, Result, render
 from hardpoint.check.report import base_name
-from hardpoint.tools import gaps
+from hardpoint.codegen import coverage_page
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ from hardpoint.tools import gaps
     ],
 )
 def test_verdicts(counts: dict[str, Count], verdict: str) -> None:
-    assert Result("ops", "x", dtypes=counts).settle().verdict == verdict
+    assert Result("ops", "x", dtypes=counts).set_verdict().verdict == verdict
 
 
-def test_counters_are_kept_by_dtype() -> None:
+def test_counters_by_dtype() -> None:
     result = Result("ops", "x")
     result.add_counters("float32", {"aten::exp": {"portable": 2}})
     result.add_counters("float32", {"aten::exp": {"portable": 1}, "aten::sort": {"cpu": 1}})
@@ -52,26 +52,26 @@ def test_base_names(name: str, base: str) -> None:
     assert base_name(name) == base
 
 
-def test_what_blocks_a_strict_verdict(report: Report) -> None:
+def test_blockers(report: Report) -> None:
     found = {b.operator: b for b in report.blockers(["ops"])}
-    assert found["sort"].alone == 2  # not median, which waits for kthvalue as well
+    assert found["sort"].alone == 2  # not median, which needs kthvalue too
     assert found["sort"].entries == 3
     assert found["sort"].overloads == ("sort", "sort.values_stable")
     assert (found["kthvalue"].alone, found["kthvalue"].entries) == (0, 1)
-    assert found["min"].alone == 0  # that entry is wrong: serving min would not make it strict
+    assert found["min"].alone == 0  # serving min would not make it strict, because the entry is wrong
     assert next(iter(found)) == "sort"
-    # exp is strict now; sort brings two more, kthvalue the last.
+    # exp is already strict; sort makes two more strict, kthvalue the last.
     assert report.order_of_work() == [("sort", 3), ("kthvalue", 4)]
 
 
-def test_complex_numbers_can_be_left_out_of_the_account(report: Report) -> None:
+def test_blockers_without_complex_dtypes(report: Report) -> None:
     angle = report.results[1]
     angle.dtypes["complex64"] = Count(passed=2, cpu=True)
     angle.tiers["aten::angle"] = {"complex64": {"cpu": 4}}
     found = {b.operator: b for b in report.blockers(["ops"])}
     assert (found["sort"].alone, found["sort"].alone_real) == (1, 2)
     assert found["angle"].dtypes == {"complex64": 1}
-    assert report.real().results[1].dtypes.keys() == {"float32"}
+    assert report.without_complex().results[1].dtypes.keys() == {"float32"}
     assert report.results[1].dtypes.keys() == {"float32", "complex64"}
 
 
@@ -80,12 +80,12 @@ def test_percentages(report: Report) -> None:
     assert tested == 6
     assert right == pytest.approx(100 * 4 / 6)
     assert strict == pytest.approx(100 / 6)
-    # A crash leaves no counts but those it was given here.
+    # A crashed entry has only the counts from the fixture.
     assert report.by_dtype("ops")["float32"] == (6, 5, 2)
     assert report.verdicts("ops") == {"strict": 1, "correct": 3, "partly": 1, "crashed": 1, "not tested": 1}
 
 
-def test_a_report_survives_its_file(report: Report, tmp_path: Path) -> None:
+def test_save_and_load(report: Report, tmp_path: Path) -> None:
     report.save(tmp_path / "report.json")
     assert Report.load(tmp_path / "report.json") == report
     summary = json.loads((tmp_path / "report.json").read_text())["summary"]["ops"]
@@ -99,7 +99,7 @@ def test_html_has_every_entry(report: Report, tmp_path: Path) -> None:
         assert f"<td>{result.entry}</td>" in page
     assert "&lt;not&gt; close &amp;" in page
     assert '<td class="bad">crashed</td>' in page
-    assert "http" not in page  # nothing is fetched from anywhere
+    assert "http" not in page  # loads nothing from other servers
 
 
 def test_junit_is_well_formed(report: Report, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_junit_is_well_formed(report: Report, tmp_path: Path) -> None:
     assert strict["hardpoint.ops"].get("failures") == "4"
 
 
-def test_text_names_what_to_write_next(report: Report) -> None:
+def test_text(report: Report) -> None:
     console = Console(file=io.StringIO(), width=240)
     render.text(report, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
@@ -127,9 +127,9 @@ def test_text_names_what_to_write_next(report: Report) -> None:
     assert "SIGSEGV" in shown
 
 
-def test_the_page_of_gaps(report: Report, tmp_path: Path) -> None:
+def test_coverage_page(report: Report, tmp_path: Path) -> None:
     report.save(tmp_path / "report.json")
-    gaps.write(tmp_path / "report.json", tmp_path / "coverage.md")
+    coverage_page.write(tmp_path / "report.json", tmp_path / "coverage.md")
     page = (tmp_path / "coverage.md").read_text()
     assert "| `sort` | 2 | 2 | 3 | float32 | sort, msort, median |" in page
     assert "| `to_sparse` | ops | makes a sparse tensor |" in page
@@ -152,10 +152,10 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, report: Report) -> None:
     assert _exit_code(monkeypatch, Report("sim", [])) == 1
 
 
-def test_mistakes_are_told() -> None:
+def test_wrong_arguments() -> None:
     done = CliRunner().invoke(cli.app, ["check", "everything"])
     assert done.exit_code == 2
-    assert "there is no mode everything" in done.output
+    assert "unknown mode everything" in done.output
     done = CliRunner().invoke(cli.app, ["check", "ops", "--dtypes", "float31"])
     assert done.exit_code == 2
     assert "float31" in done.output

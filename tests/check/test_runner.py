@@ -1,4 +1,4 @@
-"""The worker's conversation: answers, crashes, hangs."""
+"""The worker protocol: responses, crashes, timeouts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hardpoint.check.runner import Worker, WorkerDied
+from hardpoint.check.runner import WorkerDied, WorkerProcess
 
-#: Speaks the protocol; what it does depends on the entry's name.
+#: A worker whose behavior depends on the entry's name.
 WORKER = """
 import ctypes, json, sys, time
 for line in sys.stdin:
@@ -34,23 +34,23 @@ for line in sys.stdin:
 def worker(tmp_path: Path):
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
-    made = Worker(timeout=5, memory=0, command=(sys.executable, str(script)))
+    made = WorkerProcess(timeout=5, memory=0, command=(sys.executable, str(script)))
     yield made
     made.close()
 
 
-def test_a_crash_costs_one_entry(worker: Worker) -> None:
+def test_crash_costs_one_entry(worker: WorkerProcess) -> None:
     names = worker.entries("ops", "")
     results = {name: worker.run("ops", name, {}) for name in [*names, "good"]}
     assert [results[n].verdict for n in names] == ["strict", "crashed", "crashed", "crashed"]
     assert results["crash"].failure.startswith("at float32, sample 3: the process ended with SIGSEGV")
     assert "about to crash" in results["crash"].failure
-    assert "no sign of life for 5 s" in results["hang"].failure
+    assert "no response for 5 s" in results["hang"].failure
     assert "exit status 5" in results["exit"].failure
     assert results["good"].verdict == "strict"
 
 
-def test_a_worker_that_cannot_start_is_told() -> None:
-    worker = Worker(timeout=20, memory=0, command=(sys.executable, "-c", "raise SystemExit('no such device')"))
+def test_worker_that_cannot_start() -> None:
+    worker = WorkerProcess(timeout=20, memory=0, command=(sys.executable, "-c", "raise SystemExit('no such device')"))
     with pytest.raises(WorkerDied, match="no such device"):
         worker.entries("ops", "")

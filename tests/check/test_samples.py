@@ -1,4 +1,4 @@
-"""Samples and comparisons, the ground that verdicts stand on."""
+"""Samples and comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hardpoint.check import compare
 from hardpoint.check.samples import Sample, noncontiguous, pick, to_device, widened
 
 
-def test_picked_samples_differ() -> None:
+def test_pick_prefers_distinct_samples() -> None:
     plain = [Sample(torch.ones(3, 4)) for _ in range(50)]
     rare = [Sample(torch.ones(())), Sample(torch.ones(0, 3)), Sample(torch.ones(2, 2), (), {"keepdim": True})]
     chosen = pick([*plain[:20], rare[0], *plain[20:], rare[1], rare[2]], 4)
@@ -20,7 +20,7 @@ def test_picked_samples_differ() -> None:
     assert pick(plain[:3], 4) == plain[:3]
 
 
-def test_layouts_survive_the_way_to_the_device() -> None:
+def test_layouts_are_kept_on_the_device() -> None:
     base = torch.randn(4, 6)
     shared = base.t()[1:, ::2].requires_grad_()
     conjugate = torch.randn(3, dtype=torch.complex64).conj()
@@ -38,7 +38,7 @@ def test_layouts_survive_the_way_to_the_device() -> None:
         assert torch.equal(ours.detach().cpu(), right.detach())
 
 
-def test_a_noncontiguous_sample_has_the_same_values() -> None:
+def test_noncontiguous_sample_has_the_same_values() -> None:
     sample = Sample(torch.randn(3, 4, 5), (torch.randn(7, requires_grad=True), torch.tensor(3.0)))
     made = noncontiguous(sample)
     assert not made.input.is_contiguous()
@@ -69,9 +69,9 @@ def test_values_are_compared() -> None:
     assert "not close" in compare.values(-special.to("sim"), special, "sim")
 
 
-def test_a_device_may_be_as_inaccurate_as_the_cpu_but_not_more() -> None:
+def test_tolerance_depends_on_the_error_of_the_cpu() -> None:
     exact = torch.linspace(1, 2, 8, dtype=torch.float64)
-    native = (exact + 1e-3).float()  # the CPU's own error
+    native = (exact + 1e-3).float()  # the CPU's error
     for error, right in ((-1e-3, True), (3e-3, True), (2e-2, False)):
         ours = (exact + error).float().to("sim")
         assert (compare.values(ours, native, "sim", lambda: exact) == "") is right
@@ -91,6 +91,6 @@ def test_gradients_among_equal_elements() -> None:
     other = torch.tensor([[7.0, 1.0, 5.0], [0.0, 8.5, 8.0]])
     assert torch.equal(compare.among_equals(gradient, x), compare.among_equals(other, x))
     assert torch.equal(compare.among_equals(gradient, x), gradient)
-    moved = torch.tensor([[0.0, 5.0, 7.0], [1.0, 8.0, 8.5]])  # from a 1 to a 2
+    moved = torch.tensor([[0.0, 5.0, 7.0], [1.0, 8.0, 8.5]])  # moved from a 1 to a 2
     assert not torch.equal(compare.among_equals(moved, x), gradient)
-    assert compare.among_equals(gradient[0], x) is not None  # broadcast: as it is
+    assert compare.among_equals(gradient[0], x) is not None  # broadcast: unchanged

@@ -1,6 +1,6 @@
-"""The processes of a program, forked from one that has imported torch: ``ranks.py PROGRAM FOLDER RANKS ARGUMENT...``.
+"""Fork the ranks of a program from a process that has imported torch: ``ranks.py PROGRAM FOLDER RANKS ARGUMENT...``.
 
-Each writes to a file of the folder, and opens its device itself: torch is imported without any. Prints how each ended.
+torch is imported without a device; each rank mounts its own and logs to a file in the folder. Prints the exit codes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch.distributed.tensor
 import torch.nn.parallel
 
 
-def become(rank: int, program: str, folder: str, ranks: str, *arguments: str) -> None:
+def run_rank(rank: int, program: str, folder: str, ranks: str, *arguments: str) -> None:
     log = os.open(f"{folder}/{rank}.log", os.O_WRONLY | os.O_CREAT)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -34,7 +34,7 @@ def main() -> None:
     for rank in range(int(sys.argv[3])):
         process = os.fork()
         if process == 0:
-            return become(rank, *sys.argv[1:])
+            return run_rank(rank, *sys.argv[1:])
         processes.append(process)
     print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]))
 

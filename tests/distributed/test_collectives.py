@@ -1,9 +1,9 @@
-"""Collectives of torch.distributed on the device."""
+"""torch.distributed collectives on the device."""
 
 from __future__ import annotations
 
 import pytest
-from launching import launch
+from launcher import launch
 
 
 @pytest.mark.slow
@@ -16,6 +16,6 @@ def test_every_collective(ranks: int, group: str, way: str) -> None:
 
 
 @pytest.mark.slow
-def test_collectives_made_of_sends_and_receives() -> None:
+def test_collectives_composed_of_sends_and_receives() -> None:
     for ended in launch("collectives.py", 3, "bound", "cpu", "vendor", HARDPOINT_SIM_COLLECTIVES="pairs"):
         assert ended.text.strip().endswith("done")

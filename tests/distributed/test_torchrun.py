@@ -1,4 +1,4 @@
-"""torchrun: a job that loses a process is started again, and ends where it would have ended."""
+"""torchrun restarts a job that loses a process, and the result is the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from launching import PROGRAMS
+from launcher import PROGRAMS
 from plugin_tools import ROOT
 
 
@@ -25,7 +25,7 @@ def torchrun(folder: Path, fate: str, way: str) -> tuple[str, dict[str, torch.Te
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["plugin", "host"])
-def test_a_job_that_loses_a_process(tmp_path: Path, way: str) -> None:
+def test_restart_after_losing_a_process(tmp_path: Path, way: str) -> None:
     text, weights = torchrun(tmp_path / "whole", "go", way)
     assert "rank 0 began at step 0" in text
     text, again = torchrun(tmp_path / "killed", "kill", way)
@@ -34,7 +34,7 @@ def test_a_job_that_loses_a_process(tmp_path: Path, way: str) -> None:
         torch.testing.assert_close(again[name], value, rtol=0, atol=0)
 
 
-def test_the_example() -> None:
+def test_example() -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command.append(str(ROOT / "examples" / "distributed_training.py"))
     done = subprocess.run(command, env=os.environ, capture_output=True, text=True, timeout=100)

@@ -1,4 +1,4 @@
-"""The device under test, the same start for every test, and no graph left over from another."""
+"""The device under test, and a reset of Dynamo and the counters around every test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("HARDPOINT_DEVICE", "sim")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are built from configurations; nothing is fetched
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are built from configurations, without downloads
 sys.path.append(str(Path(__file__).parents[1] / "models"))
 
 import pytest
@@ -17,7 +17,7 @@ import hardpoint
 
 
 @pytest.fixture(autouse=True)
-def _same_start():
+def _reset():
     torch._dynamo.reset()
     hardpoint.reset_counters()
     yield

@@ -1,4 +1,4 @@
-"""Autocast around a compiled model and inside of one: the same dtypes and losses as in eager mode."""
+"""Autocast around and inside a compiled model: same dtypes and losses as in eager mode."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from hardpoint.graph.explaining import Explanation, _listening
+from hardpoint.graph.report import Explanation, _listening
 
-STEPS = 4  # plain, recorded, replayed twice
+STEPS = 4  # one plain, one recorded, two replayed
 HALVES = [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)]
-#: Between the steps of a fused kernel, halves keep the digits of a float, which eager mode rounds away.
+#: A fused kernel keeps float32 precision between steps, where eager mode rounds to 16 bits.
 LOOSE = {torch.bfloat16: 3e-2, torch.float16: 4e-3}
 
 
@@ -76,7 +76,7 @@ def test_training(place, function, dtype):
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 def test_inference(dtype):
-    """A recording is for the dtypes that it was made with: autocast on, off, and on again."""
+    """A recording is specific to its dtypes: autocast on, off, and on again."""
     net = Net().to("sim").eval()
     run = torch.compile(net, backend="hardpoint")
     with torch.no_grad():

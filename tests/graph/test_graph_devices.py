@@ -1,4 +1,4 @@
-"""Graph mode on other devices than ``sim``: one with nothing but memory, copies and a compiler; and OpenCL's."""
+"""Graph mode on other devices: one with only memory, copies and a compiler, and OpenCL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from plugin_tools import CC, ROOT, ask_python
 
-from hardpoint.plugins import _cache_dir
+from hardpoint._runtime import cache_dir
 
 PROGRAM = """
 import copy
@@ -16,7 +16,7 @@ import torch
 import hardpoint
 import hardpoint.torch
 from torch import nn
-from hardpoint.graph.explaining import Explanation, _listening
+from hardpoint.graph.report import Explanation, _listening
 
 device = hardpoint.torch.mount()
 torch.manual_seed(0)
@@ -70,17 +70,15 @@ def check(answer: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_a_compiler_and_no_kernel() -> None:
-    plugin = ROOT / "tests" / "data" / "compiled.py"
-    # Kernels are kept where the user's are: compiling them takes longer than the rest.
+def test_device_without_kernels() -> None:
+    plugin = ROOT / "tests" / "fixtures" / "compiled.py"
+    # Uses the user's cache: compiling takes longer than the rest of the test.
     check(
-        ask_python(
-            PROGRAM, _cache_dir(), timeout=280, HARDPOINT_PLUGIN_PATH=str(plugin), HARDPOINT_DEVICE="tiny", CC=CC
-        )
+        ask_python(PROGRAM, cache_dir(), timeout=280, HARDPOINT_PLUGIN_PATH=str(plugin), HARDPOINT_DEVICE="tiny", CC=CC)
     )
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not list(Path("/etc/OpenCL/vendors").glob("*.icd")), reason="no OpenCL driver is installed")
 def test_opencl() -> None:
-    check(ask_python(PROGRAM, _cache_dir(), timeout=280, HARDPOINT_DEVICE="ocl"))
+    check(ask_python(PROGRAM, cache_dir(), timeout=280, HARDPOINT_DEVICE="ocl"))

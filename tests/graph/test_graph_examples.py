@@ -1,4 +1,4 @@
-"""The programs that docs/graph.md quotes."""
+"""The programs quoted in docs/howto/graph.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fused kernels against the CPU, and which nodes become one kernel."""
+"""Fused kernels against the CPU, and which nodes are fused."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 import torch
 
 import hardpoint
-from hardpoint.graph.explaining import Explanation, _listening
+from hardpoint.graph.report import Explanation, _listening
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 
 def fused(function, *inputs):
-    """The result on the device, in a replay; checks it against the CPU and returns the fused regions."""
+    """Compare a replay on the device with the CPU; returns the fused regions."""
     made = Explanation()
     with _listening(made), torch.no_grad():
         graph = torch.compile(function, backend="hardpoint")
@@ -23,7 +23,7 @@ def fused(function, *inputs):
     for one, other in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, expected)), strict=True):
         assert one.dtype == other.dtype
         assert one.stride() == other.stride()
-        # Between steps, halves keep the digits of a float, which the CPU rounds away at each operator.
+        # A fused kernel keeps float32 precision between steps, where the CPU rounds to 16 bits.
         loose = {torch.float16: 4e-3, torch.bfloat16: 3e-2}.get(other.dtype, 0)
         if loose:
             torch.testing.assert_close(one.cpu(), other, rtol=loose, atol=loose)
@@ -38,14 +38,14 @@ def test_floating_point(dtype):
     assert len(fused(lambda x, y: (x.sigmoid() * y + 0.7).tanh() - x / (y.abs() + 1), x, y)) == 1
 
 
-def test_whole_numbers_and_truth_values():
+def test_integers_and_booleans():
     x, y = torch.randint(-50, 50, (40,)), torch.randint(1, 9, (40,), dtype=torch.int32)
     b = torch.rand(40) > 0.5
     fused(lambda x, y, b: ((x * y - 3).remainder(y), (x > y) & b | ~b, torch.where(b, x, y) + b), x, y, b)
 
 
 def test_conversions_round():
-    """What autocast does: a conversion to half and back is not left out."""
+    """As in autocast: a round trip through a 16-bit dtype is not optimized away."""
     x = torch.randn(100)
     fused(lambda x: (x * 3).to(torch.bfloat16).float() - x, x)
     fused(lambda x: (x * 100).to(torch.int8).float() + (x > 0).float(), torch.rand(50))
@@ -74,8 +74,8 @@ def test_several_results():
     assert fused(function, torch.randn(6, 6), torch.randn(6, 6)) == ["hardpoint::fused(mul,tanh,add,exp)"]
 
 
-def test_no_kernel_depends_on_itself_through_another():
-    """The matrix product needs the first node, and the last one needs both: they cannot be one kernel."""
+def test_no_cycle_between_kernels():
+    """The matrix product needs the first node, and the last node needs both, so they cannot share a kernel."""
 
     def function(x):
         a = x.exp()
@@ -85,8 +85,8 @@ def test_no_kernel_depends_on_itself_through_another():
     assert names == ["hardpoint::fused(relu,mul,add)"]
 
 
-def test_parts_of_a_sum():
-    """Gates: what is computed before a split joins the kernel that reads the parts, unless others read it, too."""
+def test_split_inputs():
+    """Gates: a computation before a split is fused into the kernel that reads the parts, unless others read it too."""
 
     def gates(x, row, scale):
         a, b, c = (x * scale + row).chunk(3, -1)
@@ -112,7 +112,7 @@ def test_parts_of_a_sum():
 
 
 def test_many_operands():
-    """More than one kernel takes: split, and still right."""
+    """More operands than one kernel takes: the region is split."""
     tensors = [torch.randn(11) for _ in range(24)]
 
     def function(*tensors):
@@ -137,8 +137,8 @@ def test_activations_and_their_gradients():
     torch.testing.assert_close(found.cpu(), expected)
 
 
-def test_without_the_kernel_the_operators_run(monkeypatch):
-    """A region that no kernel can be made of: its nodes are executed, and recorded, one by one."""
+def test_region_without_a_kernel(monkeypatch):
+    """If a region has no kernel, its nodes run and are recorded one by one."""
     monkeypatch.setattr("hardpoint.kernels.fused.source", lambda *_: None)
     made = torch.compile(lambda x: (x * 2 + 1).exp().log1p(), backend="hardpoint")
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""A plug-in in C whose library compiles subgraphs; and any other library with such functions."""
+"""Subgraph compilers in a C library: a plug-in's, or any other library's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import warnings
 import torch
 import hardpoint
 import hardpoint.graph
-from hardpoint.graph.explaining import Explanation, _listening
+from hardpoint.graph.report import Explanation, _listening
 
 def function(x, y, z):
     return ((x * y + z) * x).tanh().sum()
@@ -30,12 +30,12 @@ with warnings.catch_warnings(record=True) as caught, _listening(made), torch.no_
         given = inputs()
         found = compiled(*(x.to("test") for x in given)).cpu()
         runs.append(torch.allclose(found, function(*given), rtol=1e-5, atol=1e-6))
-    with hardpoint.fallback("tanh"):  # rules are in force: operators one by one
+    with hardpoint.fallback("tanh"):  # with an active rule, operators run one by one
         given = inputs()
         runs.append(torch.allclose(compiled(*(x.to("test") for x in given)).cpu(), function(*given), rtol=1e-5))
 answer = {
     "runs": runs,
-    "taken": [entry for graph in made.graphs for entry in graph.lowered.taken],
+    "delegated": [entry for graph in made.graphs for entry in graph.lowered.delegated],
     "counted": {k: v for k, v in hardpoint.counters().items() if "subgraph" in k},
     "warnings": [str(w.message) for w in caught if issubclass(w.category, hardpoint.graph.GraphWarning)],
     "left_out": [name for graph in made.graphs for name, _ in graph.left_out],
@@ -46,33 +46,34 @@ answer = {
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plugin")
-    source = ROOT / "tests" / "data" / "graph_plugin.c"
+    source = ROOT / "tests" / "fixtures" / "graph_plugin.c"
     return compile_c(source, folder / "libtest.so", "-Wno-unused", "-shared", "-fPIC")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["static", "dynamic", "failing"])
-def test_a_plugins_compiler(library: Path, tmp_path: Path, case: str):
+def test_subgraph_compiler_of_a_plugin(library: Path, tmp_path: Path, case: str):
     program = PROGRAM.replace("DYNAMIC", str(case == "dynamic"))
     fails = {"TEST_GRAPH_FAILS": "1"} if case == "failing" else {}
     answer = ask_python(program, tmp_path, HARDPOINT_DEVICE="test", HARDPOINT_PLUGIN_PATH=str(library), **fails)
     assert answer["runs"] == [True] * 5
     if case == "static":
-        assert answer["taken"] == [["test", 3]]
+        assert answer["delegated"] == [["test", 3]]
         assert answer["counted"] == {"hardpoint::libtest_subgraph_0": {"vendor": 4}}
         assert answer["warnings"] == []
         assert not any("subgraph" in name for name in answer["left_out"])
         return
-    # Sizes that vary, it says, it does not take; what fails, we take, and say so.
-    assert answer["taken"] == []
+    # The compiler declines dynamic sizes silently; a failure falls back to Hardpoint with a warning.
+    assert answer["delegated"] == []
     assert answer["counted"] == {}
     if case == "failing":
         (text,) = answer["warnings"]
-        assert "test.compile failed: RuntimeError: out of tiles" in text
-        assert "aten.mul.Tensor, aten.add.Tensor stays with us" in text
+        assert "compile() failed: RuntimeError: out of tiles" in text
+        assert "test does not compile a subgraph of" in text
+        assert "aten.mul.Tensor, aten.add.Tensor" in text
 
 
-def test_a_library_without_a_compiler():
+def test_library_without_a_compiler():
     from hardpoint._runtime import package_file
 
     with pytest.raises(ValueError, match="does not export __tvm_ffi_graph_supports"):

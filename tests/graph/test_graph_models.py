@@ -1,4 +1,4 @@
-"""Whole models in graph mode: inference, training, dynamic lengths; nothing on the CPU, no more memory than eager."""
+"""Models in graph mode: inference, training, dynamic lengths. No CPU tier, and no more memory than eager mode."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from model_zoo import CASES, text
 from torch import Tensor
 
 import hardpoint
-from hardpoint.graph.explaining import Explanation, _listening
+from hardpoint.graph.report import Explanation, _listening
 
 NAMES = ("digits", "resnet18", "gpt2", "llama", "lstm", "unet")
 MODELS = [pytest.param(n, marks=() if n == "digits" else pytest.mark.slow) for n in NAMES]
-STEPS = 4  # plain, recorded, replayed twice
+STEPS = 4  # one plain, one recorded, two replayed
 
 
 @pytest.fixture(autouse=True)
 def _trace_recurrent_layers():
-    """Dynamo leaves LSTMs to eager mode unless told otherwise."""
+    """By default, Dynamo runs LSTMs in eager mode."""
     with torch._dynamo.config.patch(allow_rnn=True):
         yield
 
@@ -48,7 +48,7 @@ def test_inference(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_training(name):
-    """Losses, parameters and buffers after a few steps of SGD; the peak of a step's memory."""
+    """Losses, parameters and buffers after a few SGD steps, and the peak memory of a step."""
     case = CASES[name]
     first = case.build().to("sim").train()
     second = copy.deepcopy(first)
@@ -81,7 +81,7 @@ def test_training(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_dynamic_lengths(name):
-    """One graph for several lengths of text, forward and backward."""
+    """One graph for several text lengths, forward and backward."""
     case = CASES[name]
     model = case.build().to("sim").train()
     made = Explanation()

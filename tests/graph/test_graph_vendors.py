@@ -1,4 +1,4 @@
-"""Converters, compilers of subgraphs, and what happens when they or an operator fall short."""
+"""Converters, subgraph compilers, and their failures."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import torch
 import hardpoint
 from hardpoint import graph
 from hardpoint.graph import converters
-from hardpoint.graph.explaining import _listening
+from hardpoint.graph.report import _listening
 from hardpoint.kernels.custom import PortableKernels
 
 
 @pytest.fixture
 def twice():
-    """An operator of a vendor: 2 * x + bias."""
+    """A vendor's operator: 2 * x + bias."""
     space = f"vendor_{uuid.uuid4().hex[:8]}"
     library = torch.library.Library(space, "DEF")
     library.define("twice(Tensor x, float bias) -> Tensor")
@@ -31,7 +31,7 @@ def twice():
 
 
 def run(operator, expected_warnings=0):
-    """Three compiled runs, checked; returns what graph mode made and the warnings' texts."""
+    """Check three compiled runs; returns the graphs and the warnings."""
     made = graph.Explanation()
     with warnings.catch_warnings(record=True) as caught, _listening(made):
         warnings.simplefilter("always")
@@ -56,7 +56,7 @@ def test_converter(twice):
 
     def kernel(out, x, scale, bias):
         calls.append((scale, bias))
-        raise NotImplementedError  # the operator itself takes it
+        raise NotImplementedError  # the operator itself runs
 
     with hardpoint.kernel("scale_and_add")(kernel):
         (made,), _ = run(operator)
@@ -64,12 +64,12 @@ def test_converter(twice):
     assert calls[0] == (2.0, 0.5)
 
 
-def test_the_vendors_kernel_is_called():
-    """A kernel of the plug-in, under another operator's name: the converter maps an overload onto it."""
+def test_vendor_kernel_of_a_converter():
+    """The converter maps an overload to a plug-in kernel with another operator's name."""
     space = f"vendor_{uuid.uuid4().hex[:8]}"
     library = torch.library.Library(space, "DEF")
     library.define("total(Tensor x, Tensor y) -> Tensor")
-    library.impl("total", lambda x, y: x + y + 100, "PrivateUse1")  # wrong on purpose: the kernel must serve
+    library.impl("total", lambda x, y: x + y + 100, "PrivateUse1")  # wrong on purpose: the kernel must run instead
     library.impl("total", lambda x, y: torch.empty_like(x), "Meta")
     operator = getattr(torch.ops, space).total.default
 
@@ -99,8 +99,8 @@ FILL = PortableKernels(
 
 
 @pytest.mark.parametrize("takes", [True, False])
-def test_a_vendors_random_kernel_is_recorded(takes):
-    """It gets the generator's state anew at each replay; one that declines leaves the numbers to the next tier."""
+def test_random_vendor_kernel_is_recorded(takes):
+    """Each replay passes a new generator state; if the kernel declines, the next tier draws the numbers."""
     states = []
 
     def uniform(out, seed, offset, low, high):
@@ -128,7 +128,7 @@ def test_a_vendors_random_kernel_is_recorded(takes):
     assert only.lowered.runner.runs == (1, 1, 2)
     assert only.left_out == []
     assert len(set(seen[0])) == 8
-    assert seen[1] == (seen[0] if takes else seen[0][:4])  # the portable kernel was recorded in its place
+    assert seen[1] == (seen[0] if takes else seen[0][:4])  # the portable kernel was recorded instead
 
 
 def wrong_shape(node):
@@ -146,11 +146,11 @@ def failing(node):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (wrong_shape, r"returned shape (7,) for output 0, where the operator has (4, 3)"),
+        (wrong_shape, r"returned shape (7,) for output 0, expected (4, 3)"),
         (wrong_dtype, "returned torch.float64 for output 0"),
         (failing, "its converter failed: KeyError: 'no such layout'"),
-        (lambda node: 5, "returned int, not hardpoint.graph.Call"),
-        (lambda node: graph.Call("add", [], []), "returned 0 outputs, where the operator has 1"),
+        (lambda node: 5, "returned int, expected hardpoint.graph.Call"),
+        (lambda node: graph.Call("add", [], []), "returned 0 outputs, expected 1"),
     ],
 )
 def test_wrong_converters(twice, function, message):
@@ -163,13 +163,13 @@ def test_wrong_converters(twice, function, message):
     assert "runs eagerly" in text
 
 
-def test_a_converter_is_for_an_overload():
+def test_converter_requires_an_overload():
     with pytest.raises(TypeError, match="one overload"):
         graph.converter(torch.ops.aten.add)
 
 
-class Products:
-    """Takes matrix products and what is between them; or fails."""
+class MatmulCompiler:
+    """Compiles matrix products and the relus between them, or fails."""
 
     def __init__(self, fail=""):
         self.fail, self.compiled = fail, []
@@ -190,8 +190,8 @@ def subgraph_function(x):
 
 
 @pytest.mark.parametrize("fail", ["", "out of registers"])
-def test_compilers_of_subgraphs(fail):
-    compiler = Products(fail)
+def test_subgraph_compiler(fail):
+    compiler = MatmulCompiler(fail)
     graph.register_compiler("products", compiler)
     try:
         made = graph.Explanation()
@@ -206,17 +206,17 @@ def test_compilers_of_subgraphs(fail):
     (only,) = made.graphs
     texts = [str(w.message) for w in caught if issubclass(w.category, graph.GraphWarning)]
     if fail:
-        assert only.lowered.taken == []
-        assert all("products.compile failed: RuntimeError: out of registers" in text for text in texts)
+        assert only.lowered.delegated == []
+        assert all("compile() failed: RuntimeError: out of registers" in text for text in texts)
         assert "aten.mm.default" in texts[0]
     else:
         assert texts == []
-        assert sum(count for _, count in only.lowered.taken) == 4
+        assert sum(count for _, count in only.lowered.delegated) == 4
         assert only.lowered.runner.runs == (1, 1, 2)
 
 
-def test_an_operator_without_meta():
-    """Dynamo breaks the graph around it; it runs eagerly, and the user is told which one."""
+def test_operator_without_meta():
+    """Dynamo breaks the graph around it; it runs eagerly, and a warning names it."""
     space = f"vendor_{uuid.uuid4().hex[:8]}"
     library = torch.library.Library(space, "DEF")
     library.define("halve(Tensor x) -> Tensor")

@@ -1,4 +1,4 @@
-"""The portable kernels' scalar functions (kernels/math.h) against torch's CPU operators."""
+"""Scalar functions of portable kernels (math.h, math_special.h) against torch's CPU operators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
-KERNELS = Path(__file__).parents[2] / "src/hardpoint/kernels"
+HEADERS = Path(__file__).parents[2] / "src/hardpoint/kernels/headers"
 FLAGS = words("-O3 -march=x86-64-v3 -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror")
 Tensor = Any
 DTYPES = {"f32": torch.float32, "f64": torch.float64}
@@ -33,7 +33,7 @@ SPECIALS = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, -0.5, 1e-4
 
 
 class Real(NamedTuple):
-    """A real function. ``ulp``: the error allowed in float against the true value, in units of the last place."""
+    """A real function. ``ulp`` is the maximum float error against the true value, in units in the last place."""
 
     name: str
     reference: Callable[..., Tensor]
@@ -44,11 +44,11 @@ class Real(NamedTuple):
     specials: list[float] = SPECIALS
     constants: tuple[float, ...] = ()  # arguments after the tensors
     degree: bool = False  # the second argument is a polynomial's degree
-    better: Callable[[Tensor], Tensor] | None = None  # right where torch's double is off by 1e-6
+    better: Callable[[Tensor], Tensor] | None = None  # accurate where torch's double result has an error of 1e-6
 
 
 def derivative(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Torch's own derivative of a pointwise function."""
+    """Derivative of a pointwise function by torch's autograd."""
 
     def reference(x: Tensor) -> Tensor:
         x = x.clone().requires_grad_()
@@ -66,7 +66,7 @@ def elu(x: Tensor) -> Tensor:
 
 
 def scipys(name: str) -> Callable[[Tensor], Tensor]:
-    """SciPy's function of that name; the first of its results, where it has several."""
+    """SciPy's function of that name, or its first result if it returns several."""
 
     def reference(x: Tensor) -> Tensor:
         special = pytest.importorskip("scipy.special", reason="torch's own double is off by 1e-6 here")
@@ -89,7 +89,7 @@ REALS = [
     ),
     *(Real(name, getattr(torch, name), low=-1.1, high=1.1) for name in words("asin acos atanh erfinv")),
     *(Real(name, getattr(torch, name), ulp=3.0) for name in words("tanh sigmoid erf")),
-    Real("digamma", torch.digamma, low=-20.13, high=20.07),  # no grid point next to a pole, where no digit is certain
+    Real("digamma", torch.digamma, low=-20.13, high=20.07),  # no grid points next to a pole
     Real("exp", torch.exp, low=-105.0, high=90.0, ulp=3.0),
     Real("expm1", torch.expm1, low=-30.0, high=90.0, ulp=3.0),
     Real("log", torch.log, low=0.0, high=10.0, ulp=3.0),
@@ -196,8 +196,8 @@ INTEGER_RESULT = {"isnan", "isinf", "isfinite", "signbit"}
 
 
 def hot_wrappers() -> str:
-    """C source with a loop around every function that has to vectorise, and around libm's for comparison."""
-    lines = [f'#include "{KERNELS}/math.h"']
+    """C source with a loop over each function that must vectorize, and over the libm functions for comparison."""
+    lines = [f'#include "{HEADERS}/math.h"']
     for name in HOT:
         extra = ", 1.0f, 20.0f" if name == "softplus" else ""
         lines.append(
@@ -213,8 +213,8 @@ def hot_wrappers() -> str:
 
 
 def wrappers() -> str:
-    """C source with a loop over arrays around every function."""
-    lines = [f'#include "{KERNELS}/math.h"', f'#include "{KERNELS}/math_special.h"']
+    """C source that applies every function to arrays."""
+    lines = [f'#include "{HEADERS}/math.h"', f'#include "{HEADERS}/math_special.h"']
     seen = set()
     for case in REALS:
         if case.name in seen:
@@ -270,7 +270,7 @@ def call(library: ctypes.CDLL, case: Real, suffix: str, inputs: list[Tensor]) ->
 
 
 def inputs_of(case: Real, dtype: Any) -> list[Tensor]:
-    """A grid, random and special values; for two arguments, random pairs and every pair of special values."""
+    """Grid, random and special values; for two arguments, random pairs and all pairs of special values."""
     generator = torch.Generator().manual_seed(7)
     span = case.high - case.low
     random = [torch.rand(4000, generator=generator, dtype=torch.float64) * span + case.low for _ in range(case.arity)]
@@ -288,7 +288,7 @@ def inputs_of(case: Real, dtype: Any) -> list[Tensor]:
 
 
 def assert_close(result: Tensor, references: list[Tensor], inputs: list[Tensor], rtol: float, atol: float) -> None:
-    """As torch.testing.assert_close, to any of the references; says which arguments are worst."""
+    """Like torch.testing.assert_close, but to any of the references. Reports the arguments with the largest error."""
     bad = torch.ones(result.shape, dtype=torch.bool)
     for expected in references:
         same = (result == expected) | (result.isnan() & expected.isnan())
@@ -311,7 +311,7 @@ def test_real_functions_agree_with_torch(library: ctypes.CDLL, case: Real, suffi
         assert torch.equal(result.bool(), case.reference(*inputs))
         return
     references = [case.reference(*inputs)]
-    if suffix == "f32":  # torch's own float result, or the true one where that is better
+    if suffix == "f32":  # accept torch's float result or the more accurate double one
         references.append(case.reference(*(x.double() for x in inputs)).float())
     if case.better:
         references.append(case.better(*inputs).to(dtype))
@@ -319,7 +319,7 @@ def test_real_functions_agree_with_torch(library: ctypes.CDLL, case: Real, suffi
 
 
 @pytest.mark.parametrize("case", [case for case in REALS if case.ulp], ids=lambda case: case.name)
-def test_float_functions_are_exact_to_a_few_units_in_the_last_place(library: ctypes.CDLL, case: Real) -> None:
+def test_float_functions_are_accurate_to_a_few_ulps(library: ctypes.CDLL, case: Real) -> None:
     inputs = inputs_of(case, torch.float32)
     result = call(library, case, "f32", inputs).double()
     true = case.reference(*(x.double() for x in inputs))
@@ -332,7 +332,7 @@ def test_float_functions_are_exact_to_a_few_units_in_the_last_place(library: cty
 
 @pytest.mark.parametrize("name", ["sin", "cos"])
 def test_large_angles(library: ctypes.CDLL, name: str) -> None:
-    """Beyond 1e5 the reduction is exact to what matters in absolute terms, up to the largest float."""
+    """Above 1e5 the absolute error stays small, up to the largest float."""
     case = next(case for case in REALS if case.name == name)
     bits = torch.arange(0x47C35000, 0x7F7FFFFF, 99_991, dtype=torch.int32)
     x = torch.cat([bits.view(torch.float32), -bits.view(torch.float32)])
@@ -369,7 +369,7 @@ def test_polygamma(library: ctypes.CDLL, n: int, suffix: str) -> None:
     result = torch.empty_like(x)
     getattr(library, f"w_polygamma_{suffix}")(n, pointer(x), pointer(result), ctypes.c_long(len(x)))
     references = [torch.polygamma(n, x), torch.polygamma(n, x.double()).to(x.dtype)]
-    # Factorials are e^lgamma, in torch too, which costs some digits in float.
+    # Factorials are computed as e^lgamma, as in torch, which loses some digits in float.
     assert_close(result, references, [x], *((5e-6, 1e-5) if suffix == "f32" else TOLERANCES["f64"]))
 
 
@@ -393,7 +393,7 @@ def test_integer_functions_agree_with_torch(library: ctypes.CDLL, name: str, suf
 @pytest.mark.parametrize("suffix", INTEGERS)
 @pytest.mark.parametrize("name", ["floor_divide", "trunc_divide", "remainder", "fmod"])
 def test_integer_division_never_traps(library: ctypes.CDLL, name: str, suffix: str) -> None:
-    """By zero: 0. The smallest number by -1 wraps."""
+    """Division by zero gives 0; the smallest integer divided by -1 wraps."""
     info = torch.iinfo(INTEGERS[suffix])
     a = torch.tensor([5, 0, info.min, info.min], dtype=INTEGERS[suffix])
     b = torch.tensor([0, 0, 0, -1 if info.min else 1], dtype=INTEGERS[suffix])
@@ -402,17 +402,17 @@ def test_integer_division_never_traps(library: ctypes.CDLL, name: str, suffix: s
     assert result.tolist() == [0, 0, 0, info.min if name.endswith("divide") else 0]
 
 
-def test_hot_float_functions_vectorise(tmp_path: Path) -> None:
-    """gcc says so for the loop around each; some are timed against a loop over libm's."""
+def test_hot_float_functions_vectorize(tmp_path: Path) -> None:
+    """gcc reports that each loop vectorizes; some functions are timed against libm."""
     if "Free Software Foundation" not in subprocess.run(["cc", "--version"], capture_output=True, text=True).stdout:
-        pytest.skip("cc is not gcc: it does not report which loops it vectorised")
+        pytest.skip("cc is not gcc: it does not report which loops it vectorized")
     source = hot_wrappers()
     (tmp_path / "hot.c").write_text(source)
     command = ["cc", *FLAGS, "-fopt-info-vec-optimized", "-shared", "-fPIC", "hot.c", "-o", "hot.so", "-lm"]
     report = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stderr
-    vectorised = {int(line) for line in re.findall(r"^hot\.c:(\d+):\d+: optimized: loop vectorized", report, re.M)}
+    vectorized = {int(line) for line in re.findall(r"^hot\.c:(\d+):\d+: optimized: loop vectorized", report, re.M)}
     starts = {name: source[: source.index(f"void hot_{name}(")].count("\n") + 1 for name in HOT}
-    assert [name for name, line in starts.items() if line + 1 not in vectorised] == []
+    assert [name for name, line in starts.items() if line + 1 not in vectorized] == []
 
     library = ctypes.CDLL(str(tmp_path / "hot.so"))
     x, out = torch.randn(1 << 15).abs(), torch.empty(1 << 15)
@@ -427,15 +427,15 @@ def test_hot_float_functions_vectorise(tmp_path: Path) -> None:
 
     for name, least in (("exp", 2.0), ("erf", 4.0), ("tanh", 4.0), ("log1p", 4.0)):
         ratio = seconds(f"libm_{name}") / seconds(f"hot_{name}")
-        assert ratio > least, f"{name} is only {ratio:.1f} times as fast as a loop over libm's"
+        assert ratio > least, f"{name} is only {ratio:.1f} times as fast as libm"
 
 
 @pytest.mark.slow
 def test_cuda_dialect_compiles(tmp_path: Path) -> None:
-    """Every function, called in a kernel, down to PTX."""
+    """A kernel that calls every function compiles to PTX."""
     if shutil.which("nvcc") is None:
         pytest.skip("nvcc is not installed: the CUDA dialect is not compiled here")
-    lines = [f'#include "{KERNELS}/math.h"', f'#include "{KERNELS}/math_special.h"']
+    lines = [f'#include "{HEADERS}/math.h"', f'#include "{HEADERS}/math_special.h"']
     for suffix, c_type in (("f32", "float"), ("f64", "double")):
         calls = {
             f"hp_{case.name}_{suffix}({', '.join(['x', 'y', 'x', 'y'][: case.arity + len(case.constants)])})"
@@ -452,9 +452,9 @@ def test_cuda_dialect_compiles(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_host_dialect_is_plain_c11_without_doubles_where_asked(tmp_path: Path) -> None:
-    """HP_NO_F64 leaves no double function behind (what an OpenCL device without cl_khr_fp64 sees)."""
-    text = f'#include "{KERNELS}/math.h"\n#include "{KERNELS}/math_special.h"\n'
+def test_host_dialect_is_c11_and_supports_no_f64(tmp_path: Path) -> None:
+    """HP_NO_F64 removes all double functions, as on an OpenCL device without cl_khr_fp64."""
+    text = f'#include "{HEADERS}/math.h"\n#include "{HEADERS}/math_special.h"\n'
     (tmp_path / "single.c").write_text(text)
     flags = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wdouble-promotion", "-DHP_NO_F64"]
     command = ["cc", *flags, "-E", "-P", "single.c"]

@@ -1,4 +1,4 @@
-"""Functions of complex numbers in portable kernels (kernels/math_complex.h) against numpy in double precision."""
+"""Complex functions of portable kernels (math_complex.h) against numpy in double precision."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
-KERNELS = Path(__file__).parents[2] / "src/hardpoint/kernels"
+HEADERS = Path(__file__).parents[2] / "src/hardpoint/kernels/headers"
 FLAGS = words("-O3 -march=x86-64-v3 -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror")
 DTYPES = {"c64": np.complex64, "c128": np.complex128}
 Array = Any
 
 
 def log1p(z: Array) -> Array:
-    """numpy's own takes the logarithm of 1 + z, in which a small z is lost."""
+    """Accurate log1p; numpy computes log(1 + z), which loses a small z."""
     x, y = z.real.astype(np.longdouble), z.imag.astype(np.longdouble)
     small = np.abs(z) < 0.5
     real = np.where(small, np.log1p(np.where(small, x * (2 + x) + y * y, 0)) / 2, np.log(np.hypot(1 + x, y)))
@@ -69,7 +69,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("math_complex")
-    lines = [f'#include "{KERNELS}/math.h"', f'#include "{KERNELS}/math_complex.h"']
+    lines = [f'#include "{HEADERS}/math.h"', f'#include "{HEADERS}/math_complex.h"']
     for suffix in DTYPES:
         z = f"hp_{suffix}"
         lines += [
@@ -106,7 +106,7 @@ def numbers(suffix: str, seed: int) -> Array:
 
 
 def compare(actual: Array, expected: Array, suffix: str) -> None:
-    """Relative to the modulus; what overflows the type is left out."""
+    """Compare errors relative to the modulus, except where the type overflows or underflows."""
     limit = 1e-5 if suffix == "c64" else 1e-12
     wide = expected.astype(np.complex128)
     fits = np.isfinite(wide) & (np.abs(wide) < float(np.finfo(DTYPES[suffix]).max) / 4) & (np.abs(wide) > 1e-36)
@@ -120,10 +120,10 @@ def compare(actual: Array, expected: Array, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", DTYPES)
 @pytest.mark.parametrize("name", UNARY)
-def test_of_one_number(library: ctypes.CDLL, name: str, suffix: str) -> None:
+def test_unary(library: ctypes.CDLL, name: str, suffix: str) -> None:
     z = numbers(suffix, 1)
     if name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "sigmoid", "silu", "sinc"):
-        # Next to a zero of sinc no digit of a float is certain.
+        # Next to a zero of sinc, no digit of a float is accurate.
         z = z[np.abs(z) < (0.9 if name == "sinc" else 80)]
     with np.errstate(all="ignore"):
         expected = UNARY[name](z.astype(np.complex128))
@@ -150,9 +150,9 @@ def test_of_two_numbers(library: ctypes.CDLL, name: str, suffix: str) -> None:
 @pytest.mark.parametrize("suffix", DTYPES)
 @pytest.mark.parametrize("name", words("sqrt log asin acos atan asinh acosh atanh log1p"))
 def test_branch_cuts_follow_the_sign_of_zero(library: ctypes.CDLL, name: str, suffix: str) -> None:
-    places = [x * s for x in (0.25, 0.5, 2.0, 3.5) for s in (1.0, -1.0)]
+    parts = [x * s for x in (0.25, 0.5, 2.0, 3.5) for s in (1.0, -1.0)]
     zeros = (0.0, -0.0)
-    z = np.array([complex(x, y) for x in places for y in zeros] + [complex(y, x) for x in places for y in zeros])
+    z = np.array([complex(x, y) for x in parts for y in zeros] + [complex(y, x) for x in parts for y in zeros])
     z = z.astype(DTYPES[suffix])
     expected = UNARY[name](z.astype(np.complex128))
     actual = call(library, name, suffix, z).astype(np.complex128)
@@ -162,26 +162,26 @@ def test_branch_cuts_follow_the_sign_of_zero(library: ctypes.CDLL, name: str, su
 @pytest.mark.parametrize("suffix", DTYPES)
 @pytest.mark.parametrize("name", words("sqrt exp log sin cos sinh cosh tanh tan asin acos atan asinh acosh atanh abs"))
 def test_special_values(library: ctypes.CDLL, name: str, suffix: str) -> None:
-    """Infinite, not a number or zero in the same places as C99 has them; signs where a number has one."""
+    """Infinities, NaN, zeros and signs are as in C99."""
     parts = (0.0, -0.0, 1.0, -2.0, math.inf, -math.inf, math.nan)
     z = np.array([complex(x, y) for x in parts for y in parts]).astype(DTYPES[suffix])
     with np.errstate(all="ignore"):
         expected = UNARY[name](z.astype(np.complex128)).astype(np.complex128)
     actual = call(library, name, suffix, z).astype(np.complex128)
-    # Where a part is no number, C99 leaves open in which part the result is none.
+    # If a part of the input is NaN, C99 does not specify which part of the result is NaN.
     rough = np.isnan(z) & np.isnan(expected) & ~np.isinf(expected)
     wrong = [
         (complex(z[i]), complex(actual[i]), complex(expected[i]))
         for i in range(len(z))
-        if not (np.isnan(actual[i]) if rough[i] else alike(actual[i], expected[i]))
+        if not (np.isnan(actual[i]) if rough[i] else same_special(actual[i], expected[i]))
     ]
     assert not wrong
 
 
-def alike(a: complex, b: complex) -> bool:
+def same_special(a: complex, b: complex) -> bool:
     if np.isinf(b):
         return bool(np.isinf(a))
-    signed = not np.isnan(b)  # C99 leaves the sign of a zero open beside a part that is no number
+    signed = not np.isnan(b)  # C99 does not specify the sign of a zero next to NaN
     return all(
         (np.isnan(x) and np.isnan(y))
         or (abs(x - y) < 1e-5 and (not signed or math.copysign(1, x) == math.copysign(1, y)))
@@ -190,8 +190,8 @@ def alike(a: complex, b: complex) -> bool:
 
 
 def test_compiles_without_doubles(tmp_path: Path) -> None:
-    """HP_NO_F64 leaves no double function behind (what an OpenCL device without cl_khr_fp64 sees)."""
-    (tmp_path / "single.c").write_text(f'#include "{KERNELS}/math.h"\n#include "{KERNELS}/math_complex.h"\n')
+    """HP_NO_F64 removes all double functions, as on an OpenCL device without cl_khr_fp64."""
+    (tmp_path / "single.c").write_text(f'#include "{HEADERS}/math.h"\n#include "{HEADERS}/math_complex.h"\n')
     flags = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wdouble-promotion", "-DHP_NO_F64"]
     expanded = subprocess.run(
         ["cc", *flags, "-E", "-P", "single.c"], cwd=tmp_path, check=True, capture_output=True, text=True
@@ -203,10 +203,10 @@ def test_compiles_without_doubles(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_cuda_dialect_compiles(tmp_path: Path) -> None:
-    """Every function, called in a kernel, down to PTX."""
+    """A kernel that calls every function compiles to PTX."""
     if shutil.which("nvcc") is None:
         pytest.skip("nvcc is not installed: the CUDA dialect is not compiled here")
-    lines = [f'#include "{KERNELS}/math.h"', f'#include "{KERNELS}/math_complex.h"']
+    lines = [f'#include "{HEADERS}/math.h"', f'#include "{HEADERS}/math_complex.h"']
     for suffix in DTYPES:
         calls = [f"hp_{name}_{suffix}(a)" for name in UNARY] + [f"hp_{name}_{suffix}(a, b)" for name in BINARY]
         body = "\n".join(f"  *out++ = {text};" for text in (*calls, f"hp_lerp_{suffix}(a, b, a)"))

@@ -1,4 +1,4 @@
-"""Kernels that come with the package: nobody waits for them, and they need no compiler."""
+"""Prebuilt kernels of the package, which run without a compiler."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from hardpoint._runtime import package_file
 from hardpoint.kernels import prebuilt
-from hardpoint.kernels.source import generate
+from hardpoint.kernels.generator import generate
 
 pytestmark = pytest.mark.slow
 
-USUAL = [line.split("\t") for line in package_file("kernels/usual.txt").read_text().splitlines()]
+PREBUILT_KERNELS = [line.split("\t") for line in package_file("kernels/prebuilt_kernels.txt").read_text().splitlines()]
 
 PROGRAM = """
 import torch, hardpoint
@@ -54,10 +54,12 @@ def run(cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_every_usual_kernel_is_there_for_every_level_of_the_cpu() -> None:
+def test_every_listed_kernel_is_built_for_every_cpu_level() -> None:
     archives = sorted(package_file("prebuilt").glob("*.zip"))
     assert len(archives) >= 1
-    keys = {prebuilt.key(made[0]) for name, text in USUAL if (made := generate(name, text, "c", 1)) is not None}
+    keys = {
+        prebuilt.key(made[0]) for name, text in PREBUILT_KERNELS if (made := generate(name, text, "c", 1)) is not None
+    }
     assert len(keys) > 100
     for archive in archives:
         with zipfile.ZipFile(archive) as opened:
@@ -72,14 +74,14 @@ def test_training_without_a_compiler(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("level", ["x86-64", "x86-64-v3"])
-def test_an_older_cpu_has_its_own(level: str, tmp_path: Path) -> None:
+def test_older_cpu_levels(level: str, tmp_path: Path) -> None:
     if not (package_file("prebuilt") / f"c-{level}.zip").exists():
-        pytest.skip("another kind of CPU")
+        pytest.skip("not an x86-64 build")
     done = run(tmp_path, HARDPOINT_SIM_ARCH=level)
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_without_them_and_without_a_compiler_the_cpu_takes_over(tmp_path: Path) -> None:
+def test_falls_back_to_the_cpu_without_prebuilt_kernels_and_compiler(tmp_path: Path) -> None:
     done = run(tmp_path, HARDPOINT_PREBUILT="0")
-    assert "aten::relu" not in done.stdout  # sim's own kernel
+    assert "aten::relu" not in done.stdout  # a native sim kernel
     assert "aten::convolution_overrideable" in done.stdout, done.stderr

@@ -1,11 +1,11 @@
-"""The device under test, the same start for every test, and a line for what is still served by the CPU tier."""
+"""The device under test, and synchronization after every test."""
 
 from __future__ import annotations
 
 import os
 
 os.environ.setdefault("HARDPOINT_DEVICE", "sim")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are built from configurations; nothing is fetched
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are built from configurations, without downloads
 
 import pytest
 import torch
@@ -16,6 +16,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _same_start():
+def _synchronize():
     yield
     torch.sim.synchronize()

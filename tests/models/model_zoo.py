@@ -1,4 +1,4 @@
-"""Small models of real shapes: each with a batch of data for it, made from a seed, and its loss."""
+"""Small models with realistic architectures, each with seeded data and a loss."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ CLASSES, VOCABULARY = 10, 96
 
 @dataclass(frozen=True)
 class Case:
-    """A model, the data it takes and how its loss is found."""
+    """A model with its data and loss."""
 
     name: str
     build: Callable[[], nn.Module]
     batch: Callable[[torch.Generator], Batch]
     loss: Callable[[nn.Module, Batch], Tensor]
-    #: Key of OPTIMIZERS.
+    #: Key in OPTIMIZERS.
     optimizer: str
-    #: In place of the optimizer's own learning rate.
+    #: Replaces the optimizer's learning rate.
     rate: float | None = None
-    #: Relative tolerance of a float32 loss at each step. Over 20 steps the CPU's own losses in float32 and in float64
-    #: are within 1e-6 of each other.
+    #: Relative tolerance of the float32 loss per step. In 20 steps on the CPU, float32 and float64 agree within 1e-6.
     tolerance: float = 1e-5
-    #: Part of the inner loop (make quick).
+    #: Runs in make quick.
     quick: bool = False
 
 
@@ -42,7 +41,7 @@ SGD = partial(torch.optim.SGD, lr=0.02, momentum=0.9, weight_decay=1e-3)
 ADAM = partial(torch.optim.Adam, lr=1e-3)
 ADAMW = partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.05)
 
-#: Every family in its three implementations. Torch's fused ones are one operator for all parameters.
+#: Each optimizer in three implementations; a fused one is a single operator for all parameters.
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     f"{name}-{way}": partial(make, **options)
     for name, make in (
@@ -72,7 +71,7 @@ def text(batch: int = 4, length: int = 32, *, generator: torch.Generator) -> Bat
 
 
 def padded_text(batch: int = 4, length: int = 32, *, generator: torch.Generator) -> Batch:
-    """Sentences of several lengths, each with a class."""
+    """Sentences of different lengths, each with a class."""
     ids = torch.randint(VOCABULARY, (batch, length), generator=generator)
     lengths = torch.randint(length // 2, length + 1, (batch, 1), generator=generator)
     mask = (torch.arange(length) < lengths).long()
@@ -82,7 +81,7 @@ def padded_text(batch: int = 4, length: int = 32, *, generator: torch.Generator)
 
 def pairs_of_text(*, generator: torch.Generator) -> Batch:
     source, target = text(length=24, generator=generator), text(length=16, generator=generator)
-    target["labels"][:, -3:] = -100  # cross_entropy's ignore_index
+    target["labels"][:, -3:] = -100  # ignore_index of cross_entropy
     return {"input_ids": source["input_ids"], "labels": target["labels"]}
 
 
@@ -101,11 +100,11 @@ def noisy_images(size: int = 16, *, generator: torch.Generator) -> Batch:
     }
 
 
-# ---- Models of our own
+# ---- Custom models
 
 
 class Recurrent(nn.Module):
-    """Words, two bidirectional recurrent layers, a class."""
+    """Embedding, two bidirectional recurrent layers, and a classifier."""
 
     def __init__(self, layer: Callable[..., nn.Module]) -> None:
         super().__init__()
@@ -118,7 +117,7 @@ class Recurrent(nn.Module):
 
 
 class Block(nn.Module):
-    """Group norm, silu and a convolution, twice, around which the input is added; a time may shift its middle."""
+    """Residual block: group norm, SiLU and convolution, twice, with an optional time embedding in between."""
 
     def __init__(self, inputs: int, outputs: int, time: int = 0) -> None:
         super().__init__()
@@ -135,7 +134,7 @@ class Block(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down by a strided convolution and by pooling; up by a transposed convolution and by interpolation."""
+    """Downsamples by strided convolution and pooling; upsamples by transposed convolution and interpolation."""
 
     def __init__(self, outputs: int, time: int = 0, interpolation: str = "nearest") -> None:
         super().__init__()
@@ -166,7 +165,7 @@ class UNet(nn.Module):
 
 
 class Diffusion(nn.Module):
-    """Learns the noise that was added to an image; the amount depends on a time."""
+    """Predicts the noise that was added to an image; the amount depends on a time step."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
@@ -183,7 +182,7 @@ class Diffusion(nn.Module):
 
 
 def digits_net() -> nn.Module:
-    """The net of examples/digits.py, without dropout, which draws other numbers on each device."""
+    """The net of examples/digits.py without dropout, whose random numbers depend on the device."""
     path = Path(__file__).parents[2] / "examples" / "digits.py"
     spec = importlib.util.spec_from_file_location("digits_example", path)
     assert spec is not None
@@ -195,14 +194,14 @@ def digits_net() -> nn.Module:
     return net
 
 
-# ---- Models of transformers
+# ---- Models from transformers
 
 
-def steady(model: nn.Module, ends: str) -> nn.Module:
-    """Weights that training does not multiply rounding errors from: residual branches that start at zero.
+def zero_init_residual(model: nn.Module, ends: str) -> nn.Module:
+    """Start residual branches at zero, so that training does not amplify rounding errors.
 
-    Deep nets with batch norm are chaotic otherwise: 20 steps of a ResNet-50 on the CPU in float32 and in float64 then
-    end in losses that differ by more than a tenth.
+    Otherwise deep nets with batch norm are chaotic: after 20 steps of a ResNet-50 on the CPU, the losses in float32 and
+    in float64 differ by more than 10%.
     """
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Conv2d):
@@ -218,21 +217,21 @@ def resnet(layer: str, depths: list[int]) -> nn.Module:
         embedding_size=16, hidden_sizes=widths, depths=depths, layer_type=layer, num_labels=CLASSES
     )
     last = 1 if layer == "basic" else 2
-    return steady(transformers.ResNetForImageClassification(config), rf"\.layer\.{last}\.normalization$")
+    return zero_init_residual(transformers.ResNetForImageClassification(config), rf"\.layer\.{last}\.normalization$")
 
 
 def mobilenet() -> nn.Module:
     config = transformers.MobileNetV2Config(depth_multiplier=0.35, classifier_dropout_prob=0.0, num_labels=CLASSES)
     model = transformers.MobileNetV2ForImageClassification(config)
     residual = [str(i) for i, block in enumerate(model.mobilenet_v2.layer) if block.use_residual]
-    return steady(model, rf"\.layer\.({'|'.join(residual)})\.reduce_1x1\.normalization$")
+    return zero_init_residual(model, rf"\.layer\.({'|'.join(residual)})\.reduce_1x1\.normalization$")
 
 
 def make(model: Callable[..., nn.Module], config: Callable[..., Any], **options: Any) -> nn.Module:
     return model(config(**options))
 
 
-#: What the transformers among them have in common, by the names that most give it.
+#: Options shared by the transformer models, under their most common names.
 BODY: dict[str, Any] = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
 WORDS: dict[str, Any] = {"vocab_size": VOCABULARY, "num_hidden_layers": 2, "max_position_embeddings": 64}
 CLASSIFIER: dict[str, Any] = {
@@ -286,7 +285,7 @@ t5 = partial(
 
 
 def own(model: nn.Module, batch: Batch) -> Tensor:
-    """A model of transformers finds its loss itself."""
+    """Loss computed by a transformers model."""
     return model(**batch).loss
 
 
@@ -310,7 +309,7 @@ def case(
     return Case(name, build, lambda generator: data(generator=generator), loss, optimizer, **options)
 
 
-#: Many relus in a row pass a rounding error on in steps.
+#: Chains of ReLUs amplify rounding errors in jumps.
 NORMED: dict[str, Any] = {"rate": 5e-3, "tolerance": 1e-4}
 
 CASES = {
@@ -319,7 +318,7 @@ CASES = {
         case("digits", digits_net, partial(images, 8, 1, 16), classified, "sgd-plain", quick=True),
         case("resnet18", partial(resnet, "basic", [2, 2, 2, 2]), partial(images, 64), own, "sgd-foreach", **NORMED),
         case("resnet50", partial(resnet, "bottleneck", [3, 4, 6, 3]), partial(images, 64), own, "sgd-fused", **NORMED),
-        # A rounding error switches one of its relu6s in the tenth step. In double precision nothing differs.
+        # A rounding error flips one of its ReLU6s in step ten. In double precision nothing differs.
         case("mobilenet", mobilenet, partial(images, 64), own, "nesterov-foreach", rate=3e-4, tolerance=5e-3),
         case("vit", vit, partial(images, 32), own, "adamw-foreach"),
         case("convnext", convnext, partial(images, 64), own, "adamw-fused"),

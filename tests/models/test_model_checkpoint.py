@@ -1,4 +1,4 @@
-"""Dropout under activation checkpointing: the mask that is drawn again is the one that was drawn first."""
+"""Dropout under activation checkpointing: recomputation draws the same mask."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def gradients(seed: int, reentrant: bool | None) -> list[torch.Tensor]:
-    """Gradients of a net with dropout; without checkpointing if that is None."""
+    """Gradients of a net with dropout; `reentrant=None` disables checkpointing."""
     torch.manual_seed(0)
     blocks = [nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), nn.GELU(), nn.Dropout(0.1)) for _ in range(3)]
     net = nn.ModuleList(blocks).to("sim")
@@ -33,7 +33,7 @@ def test_gradients(reentrant):
         assert torch.equal(grad, reference)
 
 
-def test_other_random_numbers_are_not_disturbed():
+def test_later_random_numbers_are_unchanged():
     torch.manual_seed(1)
     layer = nn.Dropout(0.5)
     x = torch.ones(1000, device="sim", requires_grad=True)
@@ -44,7 +44,7 @@ def test_other_random_numbers_are_not_disturbed():
     assert torch.equal(after, torch.rand(8, device="sim").cpu())
 
 
-def test_a_model_with_checkpointing():
+def test_model_with_checkpointing():
     grads = []
     for checkpointed in (False, True):
         torch.manual_seed(0)

@@ -19,11 +19,11 @@ LENGTH, NEW = 8, 16
 
 @cache
 def generated(name: str, device: str) -> tuple[torch.Tensor, dict[str, int]]:
-    """The tokens for two prompts, the second of which is padded on the left, and what the CPU tier served."""
+    """Tokens for two prompts, the second left-padded, and the calls in the CPU tier."""
     torch.manual_seed(0)
     model = MODELS[name]().eval()
     for weight in model.parameters():
-        weight.data *= 4  # so that the likeliest token is likelier by far than rounding errors are large
+        weight.data *= 4  # so that the margin of the likeliest token far exceeds rounding errors
     model = model.to(device)
     ids = torch.randint(1, VOCABULARY, (2, LENGTH), generator=torch.Generator().manual_seed(2))
     mask = torch.ones_like(ids)

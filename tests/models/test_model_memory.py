@@ -1,4 +1,4 @@
-"""Device memory: no more at the peak than the tensors of a training step need, and no growth over many steps."""
+"""Device memory: the peak of a training step is what its tensors need, and many steps do not grow it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GRANULARITY = 512  # of the caching allocator
 
 
 class LiveBytes(TorchDispatchMode):
-    """Adds up the storages that are alive, each rounded up as the allocator rounds it."""
+    """Total size of live storages, each rounded up as the allocator does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class LiveBytes(TorchDispatchMode):
 
 
 def two_steps(device: str, live: LiveBytes | None) -> None:
-    """A training step that makes the optimizer's state, then the one that counts."""
+    """A training step that creates the optimizer state, then the measured one."""
     torch.manual_seed(0)
     case = CASES["resnet18"]
     model = resnet("basic", [2, 2, 2, 2]).to(device)

@@ -1,4 +1,4 @@
-"""A model that is moved stays the same model: shared weights stay shared, and an optimizer keeps its parameters."""
+"""Moving a model: tied weights stay tied, and an optimizer keeps its parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from model_zoo import gpt2
 from torch import nn
 
 
-def test_shared_weights_stay_shared():
+def test_tied_weights_stay_tied():
     model = gpt2()
     assert model.lm_head.weight is model.transformer.wte.weight
     model.to("sim")
@@ -16,7 +16,7 @@ def test_shared_weights_stay_shared():
     assert model.lm_head.weight is model.transformer.wte.weight
 
 
-def test_an_optimizer_follows_its_parameters():
+def test_optimizer_follows_its_parameters():
     layer = nn.Linear(4, 4)
     update = torch.optim.SGD(layer.parameters(), lr=0.5)
     layer.to("sim")

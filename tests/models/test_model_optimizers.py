@@ -1,4 +1,4 @@
-"""Every optimizer, plain, foreach and fused, against the CPU's plain one; and a scaler that skips a step."""
+"""Every optimizer, plain, foreach and fused, against the plain one on the CPU; and a scaler that skips a step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def build() -> nn.Module:
-    """Parameters of several shapes; none whose gradient is only rounding error, which Adam would blow up."""
+    """Parameters of several shapes, none with a gradient of mere rounding errors, which Adam would amplify."""
     return nn.Sequential(
         *(nn.Conv2d(3, 8, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten()),
         *(nn.Linear(8 * 4 * 4, 32), nn.GELU(), nn.Linear(32, CLASSES)),
@@ -37,7 +37,7 @@ def test_weights(name):
     run = optimized(name, "sim")
     assert run.losses == pytest.approx(expected.losses, rel=1e-5)
     for key, weight in expected.state.items():
-        # A hundredth of the smallest of the twenty updates' learning rates (0.001).
+        # 1% of the smallest learning rate (0.001).
         torch.testing.assert_close(run.state[key], weight, rtol=1e-4, atol=1e-5)
 
 
@@ -47,7 +47,7 @@ def test_no_cpu_tier(name):
 
 
 def infinite_step(way: dict[str, bool]) -> tuple[float, list[torch.Tensor], list[torch.Tensor]]:
-    """A step whose gradient is infinite: the scale after it, the weights before and after it."""
+    """Step with an infinite gradient: scale after the step, weights before and after it."""
     net = build().to("sim")
     update = torch.optim.AdamW(net.parameters(), lr=1e-2, **way)
     scaler = torch.amp.GradScaler("sim", init_scale=1024.0)
@@ -61,7 +61,7 @@ def infinite_step(way: dict[str, bool]) -> tuple[float, list[torch.Tensor], list
 
 
 @pytest.mark.parametrize("way", ["foreach", "fused"])
-def test_an_infinite_gradient_skips_the_step(way):
+def test_infinite_gradient_skips_the_step(way):
     scale, before, after = infinite_step({way: True})
     assert scale == 512.0
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))

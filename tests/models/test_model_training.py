@@ -1,4 +1,4 @@
-"""Every model trains on the device as on the CPU, and none of it in the CPU tier."""
+"""Every model trains on the device as on the CPU, without the CPU tier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HALVES = [
 
 
 def learns(losses: list[float]) -> bool:
-    """Two batches alternate: the last of each against the first of each."""
+    """Compare the last losses with the first, over the two batches that alternate."""
     return sum(losses[-2:]) < 0.95 * sum(losses[:2])
 
 
@@ -41,7 +41,7 @@ def test_no_cpu_tier(name):
 
 @pytest.mark.parametrize("name", NORMED)
 def test_running_statistics(name):
-    """In double precision: in float32 a single relu that switches leads two trainings apart."""
+    """In double precision: in float32, a single flipped ReLU makes two trainings diverge."""
     expected, state = trained(name, "cpu", double=True).state, trained(name, "sim", double=True).state
     names = statistics(CASES[name].build())
     assert names

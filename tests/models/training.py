@@ -1,4 +1,4 @@
-"""Training a case on a device, and what it leaves behind: plain numbers and tensors on the CPU."""
+"""Train a model on a device; the results are plain numbers and CPU tensors."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ import hardpoint
 
 STEPS = 20
 
-#: A loss under autocast against the CPU's in float32: the significands of bfloat16 and float16 have 8 and 11 bits, and
-#: 20 steps follow from one another.
+#: Tolerance of autocast losses against float32 on the CPU: significands have 8 (bfloat16) or 11 bits (float16), and
+#: errors accumulate over 20 steps.
 HALF_TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 1e-2}
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a training leaves behind."""
+    """Results of a training."""
 
     losses: list[float]
     state: dict[str, Tensor]
-    #: ATen operator -> calls that the CPU tier served.
+    #: ATen operator -> calls in the CPU tier.
     cpu_tier: dict[str, int]
 
 
 def cpu_tier() -> dict[str, int]:
-    """The operators that the CPU tier has served since the counters were reset."""
+    """Calls in the CPU tier since the counters were reset, by operator."""
     return {name: calls["cpu"] for name, calls in sorted(hardpoint.counters().items()) if calls.get("cpu")}
 
 
@@ -45,7 +45,7 @@ def train(
     double: bool = False,
     steps: int = STEPS,
 ) -> Run:
-    """Train from the same weights on the same data, whichever the device is; with a dtype, under autocast."""
+    """Train with the same weights and data on every device; under autocast if a dtype is given."""
     torch.manual_seed(0)
     model = case.build().train()
     generator = torch.Generator().manual_seed(1)
@@ -57,7 +57,7 @@ def train(
     batches = [{k: v.to(device) for k, v in batch.items()} for batch in batches]
     options = {} if case.rate is None else {"lr": case.rate}
     update = OPTIMIZERS[optimizer or case.optimizer](model.parameters(), **options)
-    # The usual first scale, 65536, would overflow float16 on purpose and skip steps.
+    # The default scale, 65536, would overflow float16 and skip steps.
     scaler = torch.amp.GradScaler(device, init_scale=256.0, enabled=dtype == torch.float16)
     context: Callable[[], AbstractContextManager[object]] = (
         nullcontext if dtype is None else lambda: torch.autocast(device, dtype=dtype)
@@ -80,12 +80,12 @@ def train(
 
 @cache
 def trained(name: str, device: str, dtype: torch.dtype | None = None, *, double: bool = False) -> Run:
-    """The same, once for all the tests that look at it."""
+    """Cached `train`."""
     return train(CASES[name], device, dtype=dtype, double=double)
 
 
 def statistics(model: nn.Module) -> list[str]:
-    """Names of the batch norms' running statistics."""
+    """Names of batch norm running statistics."""
     return [
         f"{name}.{buffer}"
         for name, layer in model.named_modules()

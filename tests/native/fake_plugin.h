@@ -10,9 +10,9 @@
 #include <mutex>
 #include <thread>
 
-#include "allocator.h"
-#include "pinned.h"
-#include "runtime.h"
+#include "core/memory/allocator.h"
+#include "core/memory/pinned_allocator.h"
+#include "core/runtime/runtime.h"
 
 namespace {
 

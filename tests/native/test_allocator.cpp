@@ -13,10 +13,10 @@
 #include <set>
 #include <thread>
 
-#include "allocator.h"
 #include "check.h"
+#include "core/memory/allocator.h"
+#include "core/runtime/runtime.h"
 #include "fake_plugin.h"
-#include "runtime.h"
 
 namespace {
 
@@ -71,7 +71,7 @@ void check_snapshot(hp::CachingAllocator& allocator) {
       CHECK(block.size > 0 && block.size % 512 == 0);
       CHECK(block.requested <= block.size);
       CHECK(block.active || !block.allocated);
-      CHECK(!(last_free && !block.active));  // free neighbours are merged
+      CHECK(!(last_free && !block.active));  // free neighbors are merged
       last_free = !block.active;
       expected += block.size;
       if (block.allocated) {
@@ -488,9 +488,9 @@ TEST(memory_fraction_limits_what_is_reserved) {
 TEST(a_plugin_without_extensions) {
   hp::Device& device = bare_runtime().device(next_device++);
   hp::CachingAllocator& allocator = device.allocator();
-  CHECK_THROWS(hp::Error, "does not tell", allocator.set_memory_fraction(0.5));
+  CHECK_THROWS(hp::Error, "does not report", allocator.set_memory_fraction(0.5));
   fake_devices[device.index].limit = 10 * MiB;
-  CHECK_THROWS(hp::OutOfMemory, "does not tell", allocator.allocate(100 * MiB, device.default_stream()));
+  CHECK_THROWS(hp::OutOfMemory, "does not report", allocator.allocate(100 * MiB, device.default_stream()));
   hp::Block* block = allocator.allocate(100, device.default_stream());
   hp::Stream& side = device.new_stream(0);
   allocator.record_stream(block, side);

@@ -1,5 +1,5 @@
 // Collectives through the host: the processes of a group are threads here.
-#include "host_group.h"
+#include "core/collectives/host_group.h"
 
 #include <atomic>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "check.h"
-#include "half.h"
+#include "core/tensor/half.h"
 
 namespace {
 
@@ -21,7 +21,7 @@ struct Ranks {
 
 // Runs `body` as every rank of a new group; what it throws stands in the result.
 Ranks run_ranks(int size, const std::function<void(HostGroup&)>& body, uint32_t timeout_ms = 20000) {
-  const hp::MeetingPlace place = hp::open_meeting("127.0.0.1");
+  const hp::RendezvousAddress place = hp::open_rendezvous("127.0.0.1");
   Ranks ranks{std::vector<std::string>(size)};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
@@ -189,7 +189,7 @@ TEST(data_of_many_sizes_moves) {
         for (const char c : own) CHECK(c == 'a' + root);
         // Rank i sends i + j bytes more to rank j.
         std::vector<std::vector<char>> out(n), in(n);
-        std::vector<HostGroup::Part> sent(n), received(n);
+        std::vector<HostGroup::PeerBuffer> sent(n), received(n);
         for (int peer = 0; peer < n; ++peer) {
           const size_t length = bytes == 0 ? 0 : bytes / n + static_cast<size_t>(peer + group.rank);
           out[peer].assign(length, static_cast<char>(group.rank * n + peer));
@@ -254,7 +254,7 @@ TEST(another_call_is_named) {
 TEST(parts_and_messages_of_another_size_are_named) {
   const Ranks ranks = run_ranks(2, [](HostGroup& group) {
     char data[16] = {};
-    std::vector<HostGroup::Part> parts(2);
+    std::vector<HostGroup::PeerBuffer> parts(2);
     parts[1 - group.rank] = {data, group.rank == 0 ? size_t{4} : size_t{5}};
     group.all_to_all(parts, parts);
   });
@@ -291,7 +291,7 @@ TEST(one_that_is_gone_or_late_is_named) {
           group.broadcast(&byte, 1, 0);
         } catch (const hp::Error&) {
           ++ended;
-          CHECK_THROWS(hp::Error, "has failed before", group.barrier());
+          CHECK_THROWS(hp::Error, "failed earlier", group.barrier());
           throw;
         }
       },
@@ -304,8 +304,8 @@ TEST(one_that_is_gone_or_late_is_named) {
 }
 
 TEST(a_rank_that_does_not_come_is_named) {
-  const hp::MeetingPlace place = hp::open_meeting("127.0.0.1");
-  CHECK_THROWS(hp::Error, "joining a group as rank 0 of 3: ranks 1 and 2 did not come within 0.2",
+  const hp::RendezvousAddress place = hp::open_rendezvous("127.0.0.1");
+  CHECK_THROWS(hp::Error, "joining a group as rank 0 of 3: ranks 1 and 2 did not connect within 0.2",
                HostGroup(place, 0, 3, "", 200));
   CHECK_THROWS(hp::Error, "rank 0 of a group must be the process", HostGroup(place, 0, 3, "", 200));
   CHECK_THROWS(hp::Error, "rank 0 did not answer at 127.0.0.1", HostGroup(place, 1, 3, "", 200));
@@ -313,8 +313,8 @@ TEST(a_rank_that_does_not_come_is_named) {
 }
 
 TEST(strangers_are_refused) {
-  const hp::MeetingPlace place = hp::open_meeting("127.0.0.1");
-  hp::MeetingPlace wrong = place;
+  const hp::RendezvousAddress place = hp::open_rendezvous("127.0.0.1");
+  hp::RendezvousAddress wrong = place;
   wrong.token[3] ^= 1;
   // One that says nothing, one that talks nonsense, one of another group.
   const hp::Deadline soon(2000);
@@ -332,7 +332,7 @@ TEST(strangers_are_refused) {
   HostGroup(place, 0, 2, "127.0.0.1", 3000).barrier();
   member.join();
   stranger.join();
-  CHECK(check::contains(refused, "rank 0 is gone, or gave up"));
+  CHECK(check::contains(refused, "rank 0 closed the connection"));
 }
 
 CHECK_MAIN

@@ -1,5 +1,5 @@
 // The caching allocator of pinned memory against the fake plug-in.
-#include "pinned.h"
+#include "core/memory/pinned_allocator.h"
 
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "check.h"
+#include "core/runtime/runtime.h"
 #include "fake_plugin.h"
-#include "runtime.h"
 
 namespace {
 

@@ -93,7 +93,7 @@ CHILD(small_memory) {
     CHECK(free_memory(0) == kTotal - 4 * 4096 && free_memory(1) == kTotal);
     void* ptr;
     CHECK(sim().allocate(0, kTotal, &ptr) == HP_OUT_OF_MEMORY);
-    CHECK_TEXT(message, "sim:0 is out of memory: 1048576 bytes asked for, 1032192 of 1048576 free");
+    CHECK_TEXT(message, "sim:0 is out of memory: 1048576 bytes requested, 1032192 of 1048576 free");
     CHECK(sim().allocate(0, SIZE_MAX, &ptr) == HP_OUT_OF_MEMORY);
     CHECK(sim().allocate(0, 0, &ptr) == HP_INVALID_ARGUMENT);
   }
@@ -137,9 +137,9 @@ TEST(wrong_pointers) {
   CHECK(sim().free(1, memory.ptr) == HP_INVALID_ARGUMENT);
   CHECK(sim().free(0, static_cast<char*>(memory.ptr) + 4096) == HP_INVALID_ARGUMENT);
   CHECK(sim().copy_to_device(0, on_host, on_host, 100, nullptr) == HP_INVALID_ARGUMENT);
-  CHECK_TEXT(message, "is a host pointer; memory of sim:0 was expected");
+  CHECK_TEXT(message, "is a host pointer; expected memory of sim:0");
   CHECK(sim().copy_to_device(0, memory.ptr, other.ptr, 100, nullptr) == HP_INVALID_ARGUMENT);
-  CHECK_TEXT(message, "is a device pointer; host memory was expected");
+  CHECK_TEXT(message, "is a device pointer; expected host memory");
   CHECK(sim().copy_to_host(0, memory.ptr, memory.ptr, 100, nullptr) == HP_INVALID_ARGUMENT);
   CHECK(sim().copy_to_host(0, on_host, other.ptr, 100, nullptr) == HP_INVALID_ARGUMENT);
   CHECK_TEXT(message, "is not memory of sim:0");
@@ -455,7 +455,7 @@ TEST(kernel_fault) {
   CALL("mul", out, out, 3);
   CHECK(sim().streams->synchronize(0, nullptr, 0) == HP_ERROR);
   CHECK_TEXT(message, "operator 'aten::add.Tensor' failed on sim:0 stream 0: injected kernel failure");
-  check_values(out, "the failed kernel did nothing", [](int64_t) { return 6; });  // synchronises: reported once
+  check_values(out, "the failed kernel did nothing", [](int64_t) { return 6; });  // synchronizes: reported once
 }
 
 TEST(copy_fault) {

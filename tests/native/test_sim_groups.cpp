@@ -110,7 +110,7 @@ CHILD(different_sizes) {
   if (rank == 1) usleep(200000);
   CHECK(sim().collectives->create(0, id.data(), rank, 2 + rank, 1000, &communicator) ==
         (rank == 0 ? HP_TIMEOUT : HP_INVALID_ARGUMENT));
-  CHECK_TEXT(message, rank == 0 ? "for rank 1" : "different sizes of the group");
+  CHECK_TEXT(message, rank == 0 ? "for rank 1" : "disagree on the group size");
 }
 TEST(ranks_that_do_not_agree_on_the_size) { check_ranks("different_sizes", 2); }
 
@@ -120,7 +120,7 @@ CHILD(twice) {
   const GroupId other = new_group();
   in_threads(2, [&](int rank) {
     CHECK(self.table.create(0, other.data(), rank, 2, 5000, &second) == HP_NOT_SUPPORTED);
-    CHECK_TEXT(message, "ranks 0 and 1 are of one process");
+    CHECK_TEXT(message, "ranks 0 and 1 are in one process");
   });
   CHECK(!has_name(other));
 }
@@ -170,10 +170,10 @@ CHILD(arguments) {
   void* const data = memory.ptr;
   char host_memory[64];
   CHECK(self.table.send(self.communicator, data, 64, 1, nullptr) == HP_INVALID_ARGUMENT);
-  CHECK_TEXT(message, "there is no rank 1 in a group of 1");
+  CHECK_TEXT(message, "rank 1 does not exist in a group of 1");
   CHECK(self.table.broadcast(self.communicator, data, 64, -1, nullptr) == HP_INVALID_ARGUMENT);
   CHECK(self.table.broadcast(self.communicator, host_memory, 64, 0, nullptr) == HP_INVALID_ARGUMENT);
-  CHECK_TEXT(message, "are not memory of this device");
+  CHECK_TEXT(message, "are not in this device's memory");
   CHECK(self.table.all_reduce(self.communicator, data, data, 1, static_cast<HpElement>(40), HP_SUM, nullptr) ==
         HP_NOT_SUPPORTED);
   CHECK(self.table.all_reduce(self.communicator, data, data, 1, HP_INT8, static_cast<HpReduction>(9), nullptr) ==

@@ -1,4 +1,4 @@
-"""Paddle with the device under test; nothing of this folder is collected where Paddle is not installed."""
+"""Paddle with the device under test. Without Paddle, nothing in this folder is collected."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hardpoint._runtime import package_file
 if find_spec("paddle") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
-    # Where Paddle would look by itself if it were installed in the same folder.
+    # Where Paddle would search if it were installed in the same folder.
     os.environ.setdefault(
         "CUSTOM_DEVICE_ROOT", str(package_file("../paddle_custom_device/libhardpoint_paddle.so").resolve().parent)
     )
     with pytest.MonkeyPatch.context() as quiet:
-        quiet.setenv("GLOG_minloglevel", "1")  # no line for each library; programs that tests start log as usual
+        quiet.setenv("GLOG_minloglevel", "1")  # suppresses a line for each library, in this process only
         import paddle
 
-    paddle.disable_signal_handler()  # faults belong to sim, which tells what was touched
+    paddle.disable_signal_handler()  # sim must get SIGSEGV, to report invalid host accesses
 
     import hardpoint
 
@@ -35,6 +35,6 @@ else:
 
     @pytest.fixture
     def counted():
-        """Counters that start at zero."""
+        """Reset the counters; returns a function that reads them."""
         hardpoint.reset_counters()
         return hardpoint.counters

@@ -1,4 +1,4 @@
-"""examples/paddle_custom_cpu: its README's commands, Paddle on what they build, and the same library in PyTorch."""
+"""examples/paddle_custom_cpu: the commands of its README, Paddle on the result, and the same library in PyTorch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from plugin_tools import ROOT, ask_python, environment
 
-# Found, not imported: that would open whatever plug-in is installed, in the process of all tests. Without Paddle the
-# name finds the folder of these tests, which has no origin.
+# Not imported, since that would load any installed plug-in into the test process. Without Paddle, find_spec finds the
+# folder of these tests, which has no origin.
 SPEC = importlib.util.find_spec("paddle")
 if SPEC is None or SPEC.origin is None:
     pytest.skip("paddlepaddle is not installed", allow_module_level=True)
@@ -33,10 +33,9 @@ Shell = Callable[[str], str]
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """Runs commands in a copy of the example, in an environment of its own where Paddle sees what pip installs.
+    """Runs commands in a copy of the example, in an environment where Paddle sees packages that pip installs.
 
-    Paddle's files are linked there one by one, since it looks beside the folder that they are in. All other packages
-    are those of this Python.
+    Paddle's files are linked one by one, since it searches next to its own folder. Other packages are inherited.
     """
     root = tmp_path_factory.mktemp("classic")
     folder = shutil.copytree(EXAMPLE, root / "example", ignore=shutil.ignore_patterns("build", "dist", "*.egg-info"))
@@ -47,7 +46,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     (packages / "paddle" / "include").symlink_to(PADDLE / "include")
     (packages / "zz_base.pth").write_text("".join(f"{path}\n" for path in sys.path if "site-packages" in path))
     command = home / "bin" / "hardpoint"
-    # Hardpoint may be installed for editing, which only this Python knows how to follow.
+    # An editable install of Hardpoint works in this Python only.
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hardpoint.cli "$@"\n')
     command.chmod(0o755)
     variables = {
@@ -67,19 +66,19 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 @pytest.fixture(scope="module")
 def library(shell: Any) -> Path:
-    """The plug-in, built by the README's first commands."""
+    """The plug-in, built by the first commands of the README."""
     shell(BLOCK.findall((EXAMPLE / "README.md").read_text())[0][0])
     return Path(shell.folder) / "build" / "paddle_custom_device" / "libpaddle_custom_cpu.so"
 
 
-def test_the_commands_of_the_readme(library: Path, shell: Shell) -> None:
+def test_readme_commands(library: Path, shell: Shell) -> None:
     blocks = BLOCK.findall((EXAMPLE / "README.md").read_text())
     assert len(blocks) == 6
     for command, output in blocks[1:]:
         printed = shell(command)
         assert output in printed
     uses = [command for command, _ in blocks if "python use.py" in command]
-    assert len(uses) == 2  # from the folder, and installed
+    assert len(uses) == 2  # from the build folder, and installed
 
 
 def test_both_readmes_have_the_same_commands() -> None:
@@ -87,7 +86,7 @@ def test_both_readmes_have_the_same_commands() -> None:
     assert english == chinese
 
 
-def test_the_wheel_of_cmake_installs_as_well(library: Path, shell: Any, tmp_path: Path) -> None:
+def test_cmake_wheel_installs(library: Path, shell: Any, tmp_path: Path) -> None:
     shell("cmake --build build --target wheel")
     shell(f"python -m pip install --no-deps --target {tmp_path} build/dist/*.whl")
     installed = tmp_path / "paddle_custom_device" / library.name
@@ -168,7 +167,7 @@ answer = dict(cpu=cpu, losses=losses, place=place, full=full, after=paddle.ones(
     assert answer["losses"] == pytest.approx(answer["cpu"], rel=1e-5)
     assert answer["losses"][-1] < answer["losses"][0]
     assert answer["place"] == "Place(custom_cpu:0)"
-    assert "error code is : 2" in answer["full"]  # C_FAILED; Paddle says no more than that
+    assert "error code is : 2" in answer["full"]  # C_FAILED, all that Paddle reports
     assert answer["after"] == [1, 1]
 
 
@@ -205,7 +204,7 @@ def check_torch(answer: dict[str, Any]) -> None:
     assert answer["losses"][-1] < answer["losses"][0]
     assert answer["twice"] == [2, 2]
     assert answer["place"] == "custom_cpu:1"
-    assert "device_memory_allocate gave no" in answer["full"]
+    assert "device_memory_allocate could not allocate" in answer["full"]
 
 
 def test_torch_trains_on_it_without_importing_paddle(library: Path, tmp_path: Path) -> None:
@@ -215,7 +214,7 @@ def test_torch_trains_on_it_without_importing_paddle(library: Path, tmp_path: Pa
     assert answer["paddle"] is False
 
 
-def test_a_kernel_of_the_contract_over_it(library: Path, tmp_path: Path) -> None:
+def test_hardpoint_kernel_for_a_paddle_plugin(library: Path, tmp_path: Path) -> None:
     code = """
 import ctypes, torch, hardpoint, tvm_ffi
 torch.custom_cpu.synchronize()
@@ -255,7 +254,7 @@ answer["again"] = (x + x).tolist()
     assert answer["again"] == [2, 2]
 
 
-def test_the_bridge_and_paddle_have_one_layout(tmp_path: Path) -> None:
+def test_bridge_layout_equals_paddles(tmp_path: Path) -> None:
     """plugins/paddle_bridge/paddle_table.h against the header of the installed Paddle, field by field."""
     header = (ROOT / "plugins" / "paddle_bridge" / "paddle_table.h").read_text()
     body = re.search(r"struct Interface \{(.*?)\n\};", header, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Mixed precision: a small net trains in 16-bit floats, with losses near those of single precision on the CPU."""
+"""Mixed precision: a small net trains in 16-bit floats with losses close to float32 on the CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import paddle
 import pytest
-from both import same
+from comparison import assert_same
 from paddle import nn
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
@@ -21,7 +21,7 @@ STEPS = 12
 
 
 def start(device: str, seed: int) -> tuple[LeNet, list[tuple[paddle.Tensor, paddle.Tensor]]]:
-    """A net with the same random weights on every device, and batches of digits."""
+    """A net with the same weights on every device, and batches of digits."""
     paddle.set_device(device)
     rng = np.random.default_rng(seed)
     net = LeNet()
@@ -57,7 +57,7 @@ def train(
             scaler.scale(loss).backward()
             scaler.step(update)
             scaler.update()
-            assert scaler.is_enable()  # Paddle may switch it off on the way
+            assert scaler.is_enable()  # Paddle may disable it silently
         update.clear_grad()
         losses.append(float(loss))
     return losses
@@ -71,8 +71,8 @@ def expected(seed: int) -> list[float]:
     return losses
 
 
-# A rounding of 16 bits (2**-11, or 2**-8 of bfloat16) in each of a dozen steps, each built on the last: at most 0.018
-# and 0.040 in 30 trainings, of losses that fall by 0.7.
+# Rounding to 16 bits (2**-11, or 2**-8 for bfloat16) accumulates over a dozen steps: at most 0.018 and 0.040 in 30
+# trainings, whose losses fall by 0.7.
 FLOAT16, BFLOAT16 = 4e-2, 8e-2
 
 
@@ -97,12 +97,12 @@ def test_float16_weights_and_a_master_copy(seed: int, expected: list[float]) -> 
     assert losses != expected
 
 
-def test_a_gradient_that_overflows_is_left_out() -> None:
+def test_overflowing_gradient_is_skipped() -> None:
     weight = paddle.create_parameter([4, 1], "float32", default_initializer=nn.initializer.Constant(1.0))
     update = paddle.optimizer.SGD(0.1, parameters=[weight])
-    # The scale stays: Paddle 3.3 cannot print a lower one with a recent NumPy, on any device.
+    # The scale must not decrease: Paddle 3.3 cannot print a lower one with a recent NumPy, on any device.
     scaler = paddle.amp.GradScaler(init_loss_scaling=2.0**15, decr_every_n_nan_or_inf=3)
-    for factor, moved in ((8.0, False), (0.5, True)):  # 8 times the scale is more than float16 holds
+    for factor, moved in ((8.0, False), (0.5, True)):  # 8 times the scale overflows float16
         before = weight.numpy()
         with paddle.amp.auto_cast(dtype="float16"):
             out = paddle.full([1, 4], factor) @ weight
@@ -117,14 +117,16 @@ def test_a_gradient_that_overflows_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_the_loss_of_16_bit_scores(rng: np.random.Generator, dtype: str) -> None:
-    """Of bfloat16, Paddle gives the loss in float32, and asks for the gradient in both."""
+def test_loss_of_16_bit_scores(rng: np.random.Generator, dtype: str) -> None:
+    """For bfloat16, Paddle computes the loss in float32 and requests the gradient in both dtypes."""
     scores, labels = rng.standard_normal((6, 10)).astype("float32"), rng.integers(0, 10, (6, 1))
-    same(lambda x, y: nn.functional.cross_entropy(x, y, reduction="none"), scores, labels, dtype=dtype, grad=True)
+    assert_same(
+        lambda x, y: nn.functional.cross_entropy(x, y, reduction="none"), scores, labels, dtype=dtype, grad=True
+    )
 
 
-def test_paddle_switches_autocast_to_bfloat16_off() -> None:
-    """It asks for the device's name, and knows a few; said in docs/paddle.md."""
+def test_paddle_disables_bfloat16_autocast() -> None:
+    """Paddle only knows a few device names; documented in docs/howto/paddle.md."""
     x = paddle.ones([2, 3])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -132,8 +134,8 @@ def test_paddle_switches_autocast_to_bfloat16_off() -> None:
             assert (x @ x.t()).dtype == paddle.float32
 
 
-def test_a_net_in_bfloat16(seed: int, expected: list[float]) -> None:
-    """What works in its place: the weights themselves, with a master copy in the optimizer."""
+def test_bfloat16_weights(seed: int, expected: list[float]) -> None:
+    """The alternative to autocast: bfloat16 weights with a master copy in the optimizer."""
     net, batches = start("sim", seed)
     net.bfloat16()
     batches = [(images.astype("bfloat16"), labels) for images, labels in batches]

@@ -1,4 +1,4 @@
-"""What goes wrong is told in one message that says what it is about, and the program goes on."""
+"""Errors are reported in one message that names the cause, and the program continues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import paddle
 import pytest
-from both import same
+from comparison import assert_same
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from both import same
         ("add", lambda x: x + x, "float8_e4m3fn"),
     ],
 )
-def test_a_dtype_that_no_tier_has(name, call, dtype, rng):
-    """Paddle looks the kernel up: its message names the device, the dtype, the operator, and the dtypes there are."""
+def test_unsupported_dtype(name, call, dtype, rng):
+    """Paddle's kernel lookup fails: its message names the device, the dtype, the operator, and the available dtypes."""
     x = paddle.ones([3, 3]).astype(dtype)
     expected = rf"sim, .*{dtype}\) of kernel `{name}` is not registered[\s\S]*support following DataTypes: .*float32"
     with pytest.raises(RuntimeError, match=expected):
         call(x)
-    same(call, rng.standard_normal((3, 3)).astype("float32"))
+    assert_same(call, rng.standard_normal((3, 3)).astype("float32"))
 
 
 MEMORY = """
@@ -44,7 +44,7 @@ def refused(call):
 paddle.set_device("sim:0")
 data = np.arange(10 << 20, dtype="float32")
 kept = [paddle.to_tensor(data)]
-refused(lambda: kept.extend(kept[0] + i for i in range(10)))  # an operator of the device
+refused(lambda: kept.extend(kept[0] + i for i in range(10)))  # an operator on the device
 assert 3 <= len(kept) < 7, len(kept)
 refused(lambda: paddle.to_tensor(data))  # a copy
 refused(lambda: paddle.nn.functional.temporal_shift(kept[0].reshape([2, 5, 1024, 1024]), 2))  # the CPU tier
@@ -55,7 +55,7 @@ del kept[1:]
 again = kept[0] + kept[0]
 np.testing.assert_array_equal(again.numpy(), data * 2)
 paddle.set_device("sim:1")
-assert paddle.to_tensor(data).sum().item() > 0  # the other device has its own
+assert paddle.to_tensor(data).sum().item() > 0  # the other device has its own memory
 """
 
 
@@ -88,8 +88,8 @@ def test_a_plug_in_without_devices(run_python, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_an_unloadable_library_beside_ours(run_python, tmp_path: Path):
-    """Paddle gives up its import, whoever made the library. Its message names the file; so does the doctor."""
+def test_another_library_that_cannot_be_loaded(run_python, tmp_path: Path):
+    """Paddle aborts its import for any such library. Its message names the file, and so does `hardpoint doctor`."""
     root = tmp_path / "paddle_custom_device"
     root.mkdir()
     shutil.copy(Path(os.environ["CUSTOM_DEVICE_ROOT"]) / "libhardpoint_paddle.so", root)
@@ -109,4 +109,4 @@ def test_an_unloadable_library_beside_ours(run_python, tmp_path: Path):
     assert len(said) == 2, done.stdout
     assert "Fail to open library" in said[0]
     assert "libbroken.so" in said[0]
-    assert re.fullmatch(rf"False Fail to open library: .*libbroken\.so.*; .* removed from {root}, .*\n", said[1])
+    assert re.fullmatch(rf"False Fail to open library: .*libbroken\.so.*; .* remove it from {root}\n", said[1])

@@ -1,4 +1,4 @@
-"""Who gets a device on Paddle: programs that ask for one, and no others. A process for each."""
+"""Device selection on Paddle: a program gets a device only if it requests one. Each test starts a process."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ assert str((paddle.ones([2]) + 1).place) == "Place(sim:1)"
 """
 
 
-def complaints(text: str) -> list[str]:
-    """What is said besides Paddle's own information, and its warning of a machine without ccache."""
+def unexpected_lines(text: str) -> list[str]:
+    """Lines other than Paddle's log and its warning about missing ccache."""
     said = re.sub(r".*UserWarning: No ccache.*\n.*warnings\.warn.*\n", "", text)
     return [line for line in said.splitlines() if not line.startswith("I")]
 
 
-def ours(text: str) -> list[str]:
-    """What the Paddle adapter said. Paddle imports tvm_ffi, and that torch, which may complain as well."""
+def adapter_lines(text: str) -> list[str]:
+    """Lines from the Paddle adapter. Paddle imports tvm_ffi, which imports torch, which may warn too."""
     return [line for line in text.splitlines() if line.startswith("[hardpoint]")]
 
 
-def test_nothing_asked(run_python):
+def test_no_device_requested(run_python):
     done = run_python(f"import paddle\n{UNTOUCHED}\nassert 'hardpoint' not in sys.modules", HARDPOINT_DEVICE=None)
-    assert complaints(done.stderr) == []
+    assert unexpected_lines(done.stderr) == []
 
 
-def test_the_log_is_loud_again_afterwards(run_python):
+def test_log_level_is_restored(run_python):
     done = run_python(
         """
         import ctypes, os, paddle
@@ -56,7 +56,7 @@ def test_the_log_is_loud_again_afterwards(run_python):
 
 
 @pytest.mark.parametrize("order", ["import torch, paddle", "import paddle, torch"])
-def test_one_plug_in_behind_both(run_python, order):
+def test_one_plugin_in_both_frameworks(run_python, order):
     done = run_python(
         f"""
 {order}
@@ -73,18 +73,18 @@ x.requires_grad_(); (x * x).sum().backward(); assert x.grad.tolist() == [2, 2, 2
 y = paddle.to_tensor([3.0], stop_gradient=False); (y * y).sum().backward(); assert y.grad.tolist() == [6]
 """
     )
-    assert complaints(done.stderr) == []
+    assert unexpected_lines(done.stderr) == []
 
 
-def test_asked_for_by_import(run_python):
+def test_requested_by_import(run_python):
     run_python(f"import hardpoint, paddle\n{MOUNTED}", HARDPOINT_DEVICE=None)
 
 
-def test_asked_for_after_paddle(run_python):
+def test_requested_after_importing_paddle(run_python):
     run_python(f"import paddle, hardpoint\n{MOUNTED}", HARDPOINT_DEVICE=None)
 
 
-def test_asked_for_too_late(run_python):
+def test_requested_too_late(run_python):
     run_python(
         """
         import paddle, warnings
@@ -99,14 +99,16 @@ def test_asked_for_too_late(run_python):
     )
 
 
-def test_an_unknown_device_is_one_line(run_python):
+def test_unknown_device_prints_one_line(run_python):
     done = run_python(f"import paddle\n{UNTOUCHED}", HARDPOINT_DEVICE="nonsense")
-    said = ours(done.stderr)
+    said = adapter_lines(done.stderr)
     assert len(said) == 1
-    assert said[0].startswith("[hardpoint] no device was mounted on Paddle: no plug-in gives a device named 'nonsense'")
+    assert said[0].startswith(
+        "[hardpoint] no device was mounted on Paddle: no plug-in provides a device named 'nonsense'"
+    )
 
 
-def test_a_bad_plug_in_is_told_and_a_second_one_mounted(run_python, tmp_path):
+def test_bad_plugin_is_reported_and_a_second_one_mounted(run_python, tmp_path):
     bad = tmp_path / "bad.so"
     bad.write_bytes(b"no library at all")
     done = run_python(
@@ -115,12 +117,12 @@ def test_a_bad_plug_in_is_told_and_a_second_one_mounted(run_python, tmp_path):
         HARDPOINT_PLUGIN_PATH=str(bad),
         HARDPOINT_CACHE=str(tmp_path / "cache"),
     )
-    said = ours(done.stderr)
+    said = adapter_lines(done.stderr)
     assert len(said) == 1
     assert "bad.so" in said[0]
 
 
-def test_several_plug_ins(run_python, tmp_path):
+def test_several_plugins(run_python, tmp_path):
     run_python(
         """
         import paddle, hardpoint

@@ -1,4 +1,4 @@
-"""Kernels that nothing on the device serves: they run on the CPU, by whichever signature they have."""
+"""The CPU tier: unmapped kernels of any signature run on the CPU."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from both import same
+from comparison import assert_same
 
 import hardpoint
-import hardpoint.sim
+import hardpoint.devices.sim
 from hardpoint._runtime import core
 
 
@@ -17,7 +17,7 @@ def image(rng):
     return rng.standard_normal((2, 4, 9, 11)).astype("float32")
 
 
-# Signatures of many kinds: lists in and out, optional tensors, strings, lists of numbers, whole and real attributes in
+# Various signatures: lists in and out, optional tensors, strings, lists of numbers, integer and float attributes in
 # registers and on the stack, tensors in place of attributes.
 SAMPLES = {
     "lists": lambda x: [t * 1 for t in paddle.split(x, [1, 3], axis=1)],
@@ -45,23 +45,23 @@ SAMPLES = {
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_results(rng, name):
-    same(SAMPLES[name], image(rng))
+    assert_same(SAMPLES[name], image(rng))
 
 
 @pytest.mark.parametrize(
     "name", ["lists", "strings", "windows", "grid", "pad", "scatter", "boxes", "numbers on the stack"]
 )
 def test_gradients(rng, name):
-    same(SAMPLES[name], image(rng), grad=True)
+    assert_same(SAMPLES[name], image(rng), grad=True)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["strings", "windows", "pad", "scalars"])
-def test_16_bit_floats_that_the_cpu_has_no_kernel_for(rng, name, dtype):
-    same(SAMPLES[name], image(rng), dtype=dtype)
+def test_16_bit_floats_without_a_cpu_kernel(rng, name, dtype):
+    assert_same(SAMPLES[name], image(rng), dtype=dtype)
 
 
-def test_it_is_counted_and_observed(counted):
+def test_counters_and_observers(counted):
     seen = []
     observer = core.add_observer(lambda op, tier, begin: seen.append((op, tier, begin)))
     try:
@@ -75,43 +75,43 @@ def test_it_is_counted_and_observed(counted):
     ]
 
 
-def test_the_kernels_own_error_arrives():
+def test_error_of_the_kernel_is_raised():
     with pytest.raises(ValueError, match="axis"):
         paddle.kthvalue(paddle.ones([3, 3]), 2, axis=5)
     assert paddle.kthvalue(paddle.ones([3, 3]), 2)[0].tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_failing_copy_names_the_operator(rng, number):
-    """The copies of one call, there and back: each may fail, and nothing is left behind."""
+def test_failing_copy_names_the_operator(rng, number):
+    """Each copy of a call may fail, to the CPU or back; the next call succeeds."""
     data = rng.standard_normal((3, 4)).astype("float32")
     x = paddle.to_tensor(data)
     with (
-        hardpoint.sim.fault(f"copy:after={number}:operator=phi::kthvalue"),
+        hardpoint.devices.sim.fault(f"copy:after={number}:operator=phi::kthvalue"),
         pytest.raises(OSError, match=r"phi::kthvalue.*injected copy failure"),
     ):
         paddle.kthvalue(x, 2, axis=1)
     np.testing.assert_array_equal(paddle.kthvalue(x, 2, axis=1)[0].numpy(), np.sort(data, 1)[:, 1])
 
 
-def test_a_kernel_that_fails_later_is_named_where_the_program_waits():
+def test_asynchronous_failure_names_the_operator():
     x = paddle.ones([4])
-    with hardpoint.sim.fault("kernel:operator=phi::scale"):
+    with hardpoint.devices.sim.fault("kernel:operator=phi::scale"):
         y = x * 2
         with pytest.raises(OSError, match="phi::scale"):
             y.numpy()
     assert (x * 3).tolist() == [3, 3, 3, 3]
 
 
-def test_inputs_whose_memory_is_not_needed(rng):
-    same(
+def test_inputs_without_memory(rng):
+    assert_same(
         lambda x: paddle.squeeze(F.max_pool2d(x, 2, 2) * 2, 0),
         rng.standard_normal((1, 2, 4, 6)).astype("float32"),
         grad=True,
     )
 
 
-def test_random_numbers_have_their_distribution():
+def test_distribution_of_random_numbers():
     paddle.seed(3)
     x = paddle.uniform([20_000], min=-1, max=3)
     y = paddle.randn([20_000])
@@ -144,6 +144,6 @@ def test_optimizers(rng, name):
             losses.append(loss.detach())
         return [weight.detach(), *losses]
 
-    # Divisions by small running means make more of the last bits.
-    same(train, start, data, tolerance=1e-3 if name == "RMSProp" else 2e-5)
+    # Division by small running means amplifies rounding errors.
+    assert_same(train, start, data, tolerance=1e-3 if name == "RMSProp" else 2e-5)
     assert hardpoint.mounted() == ["sim"]

@@ -1,4 +1,4 @@
-"""The device as Paddle shows it: names, places, copies, streams, memory."""
+"""The device in Paddle: names, places, copies, streams, memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import hardpoint
 import hardpoint.paddle
 
 
-def test_it_is_listed():
+def test_device_is_listed():
     assert paddle.device.get_all_custom_device_type() == ["sim"]
     assert paddle.device.get_available_custom_device() == ["sim:0", "sim:1"]
     assert hardpoint.paddle.device_names() == ["sim"]
     assert hardpoint.mounted() == ["sim"]
 
 
-def test_add_has_its_place(counted):
+def test_add_runs_on_its_place(counted):
     x = paddle.to_tensor([1.0, 2.0])
     y = x + x
     assert str(y.place) == "Place(sim:0)"
@@ -40,7 +40,7 @@ def test_two_devices(rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "bool"])
-def test_there_and_back(rng, dtype):
+def test_round_trip(rng, dtype):
     data = (rng.standard_normal((3, 4)) * 50).astype(dtype)
     np.testing.assert_array_equal(paddle.to_tensor(data).numpy(), data)
 
@@ -60,13 +60,13 @@ def test_streams_and_events(rng):
     np.testing.assert_array_equal(y.numpy(), data * 2)
 
 
-def test_too_much_memory_is_told_and_the_process_goes_on():
+def test_out_of_memory():
     with pytest.raises(MemoryError, match="Out of memory error on sim:0"):
         paddle.empty([1 << 40])
     assert (paddle.ones([2]) + 1).tolist() == [2, 2]
 
 
-def test_a_table_of_unknown_size_is_refused():
+def test_unknown_table_size_is_rejected():
     from hardpoint.paddle import _adapter
 
     adapter = _adapter.load()
@@ -75,7 +75,7 @@ def test_a_table_of_unknown_size_is_refused():
     ]
     table = (ctypes.c_size_t * 300)(2000)
     params = (ctypes.c_size_t * 12)(96, ctypes.addressof(table))
-    with pytest.raises(RuntimeError, match="2000 bytes, and those of Paddle"):
+    with pytest.raises(RuntimeError, match="2000 bytes, which matches none of Paddle"):
         adapter.fill_interface(ctypes.addressof(params), "sim")
     assert list(table)[1:] == [0] * 299
     assert list(params)[2:] == [0] * 10
@@ -91,7 +91,7 @@ def test_nothing_is_written_past_an_older_table(size):
     _adapter.load().fill_interface(ctypes.addressof(params), "sim")
     assert table[1] != 0
     assert list(table)[words:] == [0] * (300 - words)
-    # Those that Paddle refuses to go without, and the last one that all versions share.
+    # The slots that Paddle requires, and the last one common to all versions.
     slots = {"set_device": 4, "create_event": 11, "allocate": 27, "copy_h2d": 34, "count": 50, "capability": 59}
     assert all(table[slot] != 0 for slot in slots.values())
     assert list(table)[60:] == [0] * 240

@@ -1,4 +1,4 @@
-"""The demo's Paddle half: the same losses as on the CPU."""
+"""examples/digits_paddle.py: same losses as on the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parents[2] / "examples"))
 pytestmark = pytest.mark.slow
 
 
-def test_losses_are_the_cpu_s() -> None:
+def test_losses_equal_the_cpu() -> None:
     import digits_paddle
 
     losses, right = digits_paddle.train("sim", 6, quiet=True)

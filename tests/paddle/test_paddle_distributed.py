@@ -1,6 +1,6 @@
-"""Several processes, a device each: collectives, DataParallel and fleet, by the plug-in and through the host.
+"""Several processes with a device each: collectives, DataParallel and fleet, by the plug-in and through the host.
 
-One launch runs many checks: a rank takes seconds to start.
+One launch runs many checks, since a rank takes seconds to start.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import pytest
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("rank_program.py")
-#: HARDPOINT_COLLECTIVES, and what a group then says of itself.
+#: HARDPOINT_COLLECTIVES -> how a group describes itself.
 WAYS = {"": "by the plug-in", "host": "through the host"}
 
 both_ways = pytest.mark.parametrize("way", WAYS, ids=["plugin", "host"])
 
 
 @dataclass
-class Ended:
-    """One rank's process."""
+class ExitedRank:
+    """Exit code and output of one rank."""
 
     code: int
     said: str
@@ -51,8 +51,8 @@ def free_port() -> int:
 
 def run_ranks(
     what: str, seed: int, tmp_path: Path, *, size: int = 2, way: str = "", timeout: float = 60
-) -> list[Ended]:
-    """What the launcher does, without waiting for its second glances."""
+) -> list[ExitedRank]:
+    """Start the ranks as Paddle's launcher does, without its polling delays."""
     ports = [free_port() for _ in range(size + 1)]
     endpoints = [f"127.0.0.1:{port}" for port in ports[1:]]
     processes = []
@@ -71,20 +71,20 @@ def run_ranks(
     deadline = time.monotonic() + 150
     while any(process.poll() is None for process, _ in processes) and time.monotonic() < deadline:
         if any((process.returncode or 0) > 0 for process, _ in processes):
-            deadline = min(deadline, time.monotonic() + 30)  # the others have little time left to notice
+            deadline = min(deadline, time.monotonic() + 30)  # after a failure, the others get less time
         time.sleep(0.05)
     ended = []
     for process, output in processes:
         process.kill()
         process.wait()
         output.seek(0)
-        ended.append(Ended(process.returncode, output.read()))
+        ended.append(ExitedRank(process.returncode, output.read()))
         output.close()
     return ended
 
 
-def check_all(ended: list[Ended], line: str) -> None:
-    """Every rank ended well and said this."""
+def check_all(ended: list[ExitedRank], line: str) -> None:
+    """Assert that every rank succeeded and printed this line."""
     for rank, one in enumerate(ended):
         assert one.code == 0, f"rank {rank} ended with {one.code}:\n{one.said[-4000:]}"
         assert re.search(line, one.said), one.said
@@ -98,7 +98,7 @@ def test_collectives(way: str, size: int, seed: int, tmp_path: Path) -> None:
 
 
 @both_ways
-def test_data_parallel_is_one_process_with_the_whole_batch(way: str, seed: int, tmp_path: Path) -> None:
+def test_data_parallel_equals_one_process(way: str, seed: int, tmp_path: Path) -> None:
     check_all(run_ranks("data_parallel", seed, tmp_path, way=way), f"trained on sim:[01] {WAYS[way]}")
 
 
@@ -122,7 +122,7 @@ def test_hybrid_parallel(way: str, kind: str, seed: int, tmp_path: Path) -> None
 
 @both_ways
 @pytest.mark.parametrize("kind", ["killed", "late", "shape"])
-def test_a_rank_that_does_not_take_part_is_named(way: str, kind: str, seed: int, tmp_path: Path) -> None:
+def test_absent_rank_is_named(way: str, kind: str, seed: int, tmp_path: Path) -> None:
     ended = run_ranks(f"failure:{kind}", seed, tmp_path, way=way, timeout=6)
     first, last = ended
     assert first.code == 0, first.said[-4000:]
@@ -138,7 +138,7 @@ def test_a_rank_that_does_not_take_part_is_named(way: str, kind: str, seed: int,
         assert re.search("all_reduce.*rank 0", last.said), last.said
 
 
-def test_a_wrong_choice_is_refused(seed: int, tmp_path: Path) -> None:
+def test_wrong_setting_is_rejected(seed: int, tmp_path: Path) -> None:
     ended = run_ranks("data_parallel", seed, tmp_path, way="nccl", timeout=10)
     assert ended[0].code != 0
     assert "HARDPOINT_COLLECTIVES is 'nccl'" in ended[0].said

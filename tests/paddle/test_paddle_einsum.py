@@ -1,10 +1,10 @@
-"""Sums of products by labels."""
+"""Einsum."""
 
 from __future__ import annotations
 
 import paddle
 import pytest
-from both import numbers, same, served_by_the_device
+from comparison import assert_on_device, assert_same, numbers
 
 EQUATIONS = {
     "ij,jk->ik": ((3, 4), (4, 5)),
@@ -26,18 +26,18 @@ EQUATIONS = {
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_einsum(rng, counted, equation):
     given = numbers(rng, *EQUATIONS[equation])
-    same(lambda *x: paddle.einsum(equation, *x), *given, grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(lambda *x: paddle.einsum(equation, *x), *given, grad=True, tolerance=1e-5)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 def test_einsum_in_other_dtypes(rng, counted, dtype):
     given = numbers(rng, (2, 3, 4), (2, 5, 4))
-    same(lambda x, y: paddle.einsum("bij,bkj->bik", x, y), *given, dtype=dtype, grad=True)
-    served_by_the_device()
+    assert_same(lambda x, y: paddle.einsum("bij,bkj->bik", x, y), *given, dtype=dtype, grad=True)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("equation", ["...ij,...jk->...ik", "ii->i", "ij,jk,kl->il"])
-def test_what_the_cpu_serves(rng, equation):
+def test_einsum_in_the_cpu_tier(rng, equation):
     shapes = {"ii->i": ((4, 4),), "ij,jk,kl->il": ((3, 4), (4, 5), (5, 2))}.get(equation, ((2, 3, 4), (2, 4, 5)))
-    same(lambda *x: paddle.einsum(equation, *x), *numbers(rng, *shapes), grad=True, tolerance=1e-5)
+    assert_same(lambda *x: paddle.einsum(equation, *x), *numbers(rng, *shapes), grad=True, tolerance=1e-5)

@@ -1,4 +1,4 @@
-"""Kernels that Paddle has for GPUs alone: there is none for the CPU to compare with."""
+"""Kernels that Paddle implements for GPUs only: the reference is composed of other operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from both import numbers, same, served_by_the_device
+from comparison import assert_on_device, assert_same, numbers
 from paddle.incubate.nn import memory_efficient_attention as memory_efficient
 
 
@@ -15,7 +15,7 @@ def on_cpu() -> bool:
 
 
 def rms_norm(x, weight=None, shape=(8,), eps=1e-5):
-    """As the device has it, or what it is on the CPU."""
+    """The kernel on the device, a composition on the CPU."""
     if not on_cpu():
         out, scale = F.rms_norm(x, list(shape), weight, eps)
         return out, scale.reshape(x.shape[: x.ndim - len(shape)])
@@ -29,15 +29,15 @@ def rms_norm(x, weight=None, shape=(8,), eps=1e-5):
 def test_rms_norm(rng, counted, dtype):
     x, w, wide = numbers(rng, (4, 6, 8), (8,), (6, 8))
     tolerance = {"float32": 1e-5, "float64": 1e-11, "float16": 5e-3, "bfloat16": 4e-2}[dtype]
-    same(lambda x, w: rms_norm(x, w)[0], x, w, dtype=dtype, grad=True, tolerance=tolerance)
-    same(lambda x: rms_norm(x, eps=1e-3)[0], x, dtype=dtype, grad=True, tolerance=tolerance)
-    same(lambda x, w: rms_norm(x, w, (6, 8))[0], x, wide, dtype=dtype, grad=True, tolerance=tolerance)
-    served_by_the_device()
+    assert_same(lambda x, w: rms_norm(x, w)[0], x, w, dtype=dtype, grad=True, tolerance=tolerance)
+    assert_same(lambda x: rms_norm(x, eps=1e-3)[0], x, dtype=dtype, grad=True, tolerance=tolerance)
+    assert_same(lambda x, w: rms_norm(x, w, (6, 8))[0], x, wide, dtype=dtype, grad=True, tolerance=tolerance)
+    assert_on_device()
 
 
-def test_rms_norm_gives_the_scale_of_each_row(rng, counted):
-    same(lambda x: rms_norm(x)[1].astype("float32"), *numbers(rng, (4, 6, 8)), tolerance=1e-5)
-    served_by_the_device()
+def test_rms_norm_returns_the_scale_of_each_row(rng, counted):
+    assert_same(lambda x: rms_norm(x)[1].astype("float32"), *numbers(rng, (4, 6, 8)), tolerance=1e-5)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -60,20 +60,20 @@ def test_sync_batch_norm_of_one_process(rng, counted, training):
         kept[-1] += [layer._mean.numpy(), layer._variance.numpy()]
         return out
 
-    same(norm, x, w, b, grad=training, tolerance=1e-4)
+    assert_same(norm, x, w, b, grad=training, tolerance=1e-4)
     for expected, found in zip(*kept, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    served_by_the_device()
+    assert_on_device()
 
 
-def test_several_processes_need_more(monkeypatch):
+def test_sync_batch_norm_of_several_processes_is_rejected(monkeypatch):
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     with pytest.raises(OSError, match=r"sync_batch_norm.*Paddle has none for the CPU"):
         paddle.nn.SyncBatchNorm(3)(paddle.ones([2, 3, 4, 4]))
 
 
 def attend(q, k, v, bias=None, causal=False, scale=None):
-    """Without the matrix of all scores on the device, with it on the CPU."""
+    """Memory-efficient attention on the device, a composition on the CPU."""
     if not on_cpu():
         mask = memory_efficient.LowerTriangularMask() if causal else bias
         return memory_efficient.memory_efficient_attention(q, k, v, mask, scale=scale)
@@ -87,19 +87,19 @@ def attend(q, k, v, bias=None, causal=False, scale=None):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_attention_without_all_scores(rng, counted, dtype):
+def test_memory_efficient_attention(rng, counted, dtype):
     q, k, v, bias = numbers(rng, (2, 6, 3, 8), (2, 7, 3, 8), (2, 7, 3, 8), (2, 3, 6, 7))
-    # The kernel gets its scale in single precision.
+    # The kernel takes its scale as float32.
     tolerance = {"float32": 1e-5, "float64": 1e-6, "float16": 1e-2, "bfloat16": 8e-2}[dtype]
     how = {"dtype": dtype, "grad": True, "tolerance": tolerance}
-    same(attend, q, k, v, **how)
-    same(lambda q, k, v: attend(q, k, v, scale=0.3), q, k, v, **how)
-    same(lambda q, k, v, b: attend(q, k, v, b.detach()), q, k, v, bias, **how)
-    same(lambda q, k, v: attend(q, k, v, causal=True), k, k[::-1].copy(), v, **how)
-    served_by_the_device()
+    assert_same(attend, q, k, v, **how)
+    assert_same(lambda q, k, v: attend(q, k, v, scale=0.3), q, k, v, **how)
+    assert_same(lambda q, k, v, b: attend(q, k, v, b.detach()), q, k, v, bias, **how)
+    assert_same(lambda q, k, v: attend(q, k, v, causal=True), k, k[::-1].copy(), v, **how)
+    assert_on_device()
 
 
-def test_what_attention_refuses():
+def test_unsupported_attention():
     q = paddle.ones([1, 4, 2, 8])
     with pytest.raises(OSError, match=r"memory_efficient_attention.*Paddle has none for the CPU"):
         memory_efficient.memory_efficient_attention(q, q, q, p=0.5)

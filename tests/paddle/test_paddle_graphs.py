@@ -1,4 +1,4 @@
-"""Static graphs, where kernels are called through a context, and whole nets."""
+"""Static graphs, in which kernels are called through a context, and whole nets."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def train(name: str, device: str, static: bool, seed: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("static", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["dynamic", "static"])
 @pytest.mark.parametrize("name", NETS)
-def test_training_is_the_cpus(seed, name, static):
+def test_training_equals_the_cpu(seed, name, static):
     expected, found = train(name, "cpu", False, seed), train(name, "sim", static, seed)
     assert len(expected) == len(found)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
-    # Some gradients are sums that cancel out: what is left is rounding, on the scale of the others.
+    # Some gradients cancel out to rounding errors, so errors are relative to the largest gradient.
     largest = max(float(np.abs(g).max()) for g in expected[1:])
     for f, e in zip(found[1:], expected[1:], strict=True):
         np.testing.assert_allclose(f, e, rtol=1e-4, atol=1e-5 * largest)
 
 
 def test_mixed_precision(seed, counted):
-    """Convolutions and products run in 16-bit floats, whichever tier has them; losses are near the CPU's."""
+    """Convolutions and products run in 16 bits in any tier; losses are close to the CPU's."""
     make, shape = NETS["convolutions"]
     losses = {}
     for device in ("cpu", "sim"):
@@ -74,7 +74,7 @@ def test_mixed_precision(seed, counted):
             parameter.set_value((rng.standard_normal(parameter.shape) * 0.2).astype("float32"))
         x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"))
         with paddle.amp.auto_cast(enable=device == "sim", dtype="float16"):
-            out = nn.functional.conv2d(x, net[0].weight)  # without a bias, which Paddle adds in single precision
+            out = nn.functional.conv2d(x, net[0].weight)  # without a bias, which Paddle adds in float32
             assert out.dtype == (paddle.float16 if device == "sim" else paddle.float32)
             loss = (net(x).astype("float32") ** 2).mean()
         loss.backward()
@@ -101,6 +101,6 @@ def test_inference(rng, tmp_path, counted):
     predictor.get_input_handle(predictor.get_input_names()[0]).copy_from_cpu(x)
     predictor.run()
     found = predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu()
-    # Sums are taken in another order.
+    # The summation order differs.
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
     assert counted()["phi::matmul"]["vendor"] == counted_before + 3

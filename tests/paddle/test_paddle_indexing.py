@@ -1,11 +1,11 @@
-"""Tensors as indices, beside slices and numbers."""
+"""Tensor indices, mixed with slices and numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 import paddle
 import pytest
-from both import numbers, same, served_by_the_device
+from comparison import assert_on_device, assert_same, numbers
 
 ROWS, COLUMNS = np.array([0, 2]), np.array([1, -1])
 WHERE = {
@@ -31,9 +31,9 @@ def test_reading(rng, counted, name):
     def read(x):
         return x[WHERE[name](paddle.to_tensor(ROWS), paddle.to_tensor(COLUMNS))]
 
-    same(read, *numbers(rng, (3, 4, 5)), grad=True)
-    same(read, rng.integers(0, 99, (3, 4, 5)))
-    served_by_the_device()
+    assert_same(read, *numbers(rng, (3, 4, 5)), grad=True)
+    assert_same(read, rng.integers(0, 99, (3, 4, 5)))
+    assert_on_device()
 
 
 @pytest.mark.parametrize("name", WHERE)
@@ -44,9 +44,9 @@ def test_writing(rng, counted, name):
         return x
 
     (x,) = numbers(rng, (3, 4, 5))
-    same(lambda x: write(x, 7.5), x)
-    same(lambda x: write(x, paddle.to_tensor([2.5])), x)
-    served_by_the_device()
+    assert_same(lambda x: write(x, 7.5), x)
+    assert_same(lambda x: write(x, paddle.to_tensor([2.5])), x)
+    assert_on_device()
 
 
 def test_writing_rows(rng, counted):
@@ -57,8 +57,8 @@ def test_writing_rows(rng, counted):
         x[paddle.to_tensor(ROWS)] = rows
         return x
 
-    same(write, x, rows)
-    served_by_the_device()
+    assert_same(write, x, rows)
+    assert_on_device()
 
 
 VIEWS = {
@@ -69,8 +69,8 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_views_that_are_not_contiguous(rng, view):
-    """As in NumPy: what lies between the elements of a view stays. Paddle's own CPU kernels write elsewhere."""
+def test_noncontiguous_views(rng, view):
+    """As in NumPy, memory between a view's elements is untouched. Paddle's CPU kernels write to wrong addresses."""
     for where in (lambda i, j: i, lambda i, j: (i, j)):
         (given,) = numbers(rng, (3, 4, 5))
         x, expected = paddle.to_tensor(given), given.copy()
@@ -82,9 +82,9 @@ def test_views_that_are_not_contiguous(rng, view):
         np.testing.assert_array_equal(x.numpy(), expected)
 
 
-def test_places_outside_of_a_tensor_are_refused(rng):
+def test_indices_out_of_range_are_rejected(rng):
     (given,) = numbers(rng, (3, 4, 5))
     x = paddle.to_tensor(given)
-    with pytest.raises(Exception, match="index a contiguous copy of the view"):
+    with pytest.raises(Exception, match="index a contiguous copy of it"):
         x[:, 1:3][paddle.to_tensor(ROWS), 1:] = 0.0
     np.testing.assert_array_equal(x.numpy(), given)

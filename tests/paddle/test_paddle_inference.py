@@ -1,4 +1,4 @@
-"""Nets that are saved, and run by paddle.inference on the device."""
+"""Saved nets, run by paddle.inference on the device."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def predict(path: str, device: str, x: np.ndarray) -> np.ndarray:
 
 
 def close(found: np.ndarray, expected: np.ndarray) -> None:
-    """Sums are taken in another order: what is left where they cancel out is on the scale of the largest."""
+    """The summation order differs, so errors are relative to the largest element."""
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
@@ -46,14 +46,14 @@ def test_resnet50(rng: np.random.Generator, tmp_path: Path, counted) -> None:
     found = predict(path, "sim", x)
     assert sum(sum(tiers.values()) for name, tiers in counted().items() if "conv2d" in name) >= 53
     close(found, expected)
-    # Random weights may leave two scores closer than the tolerance: the values are compared, place by place.
+    # With random weights two scores may differ by less than the tolerance, so values are compared, not ranks.
     top = np.argsort(-expected, axis=1)[:, :5]
     best = -np.sort(-found, axis=1)[:, :5]
     close(best, np.take_along_axis(expected, top, 1))
 
 
-def test_a_graph_from_the_device_and_back(rng: np.random.Generator, tmp_path: Path) -> None:
-    """Traced, trained and saved on the device; loaded there, on the CPU, and by paddle.inference."""
+def test_save_and_load(rng: np.random.Generator, tmp_path: Path) -> None:
+    """Trace, train and save on the device; load there, on the CPU, and with paddle.inference."""
     paddle.set_device("sim")
     net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3))
     x = rng.standard_normal((5, 6)).astype("float32")
@@ -79,7 +79,7 @@ def test_a_graph_from_the_device_and_back(rng: np.random.Generator, tmp_path: Pa
         close(predict(path, device, x), expected)
 
 
-def test_sizes_that_change_between_runs(rng: np.random.Generator, tmp_path: Path) -> None:
+def test_dynamic_batch_size(rng: np.random.Generator, tmp_path: Path) -> None:
     paddle.set_device("cpu")
     net = paddle.vision.models.LeNet()
     path = saved(net, tmp_path, [None, 1, 28, 28])

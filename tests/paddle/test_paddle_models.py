@@ -1,4 +1,4 @@
-"""One training step of whole models: loss, gradients and running statistics as on the CPU, without its help."""
+"""One training step of whole models: loss, gradients and running statistics equal the CPU's, without the CPU tier."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from both import arrays, served_by_the_device
+from comparison import arrays, assert_on_device
 
 import hardpoint
 
 
 def step(make: Callable[[], paddle.nn.Layer], state: dict, inputs: list[np.ndarray], label: np.ndarray, device: str):
-    """Loss, gradients and statistics by name."""
+    """Loss, gradients and running statistics by name."""
     paddle.set_device(device)
     model = make()
     model.set_state_dict({name: paddle.to_tensor(value) for name, value in state.items()})
@@ -23,14 +23,16 @@ def step(make: Callable[[], paddle.nn.Layer], state: dict, inputs: list[np.ndarr
     loss = F.cross_entropy(output.reshape([-1, output.shape[-1]]), paddle.to_tensor(label).reshape([-1]))
     loss.backward()
     if device != "cpu":
-        served_by_the_device()
+        assert_on_device()
     found = {"loss": arrays(loss)[0]}
     found.update({name: arrays(p.grad)[0] for name, p in model.named_parameters() if p.grad is not None})
     found.update({f"{name} itself": arrays(b)[0] for name, b in model.named_buffers()})
     return found
 
 
-def trains_alike(make: Callable[[], paddle.nn.Layer], inputs: list[np.ndarray], label: np.ndarray, tolerance: float):
+def check_training_step(
+    make: Callable[[], paddle.nn.Layer], inputs: list[np.ndarray], label: np.ndarray, tolerance: float
+):
     paddle.set_device("cpu")
     state = {name: arrays(value)[0] for name, value in make().state_dict().items()}
     expected = step(make, state, inputs, label, "cpu")
@@ -47,7 +49,7 @@ def images(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 def test_lenet(rng):
     label = rng.integers(0, 10, 8)
-    trains_alike(paddle.vision.models.LeNet, [images(rng, 8, 1, 28, 28)], label, 2e-5)
+    check_training_step(paddle.vision.models.LeNet, [images(rng, 8, 1, 28, 28)], label, 2e-5)
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def double():
     paddle.set_default_dtype("float32")
 
 
-# In float32 a relu that switches leads gradients apart, and batches of four have channels with little variance.
+# In double precision: in float32 a flipped ReLU changes gradients, and batches of four have low-variance channels.
 @pytest.mark.slow
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "mobilenet_v2", "vgg11"])
@@ -71,7 +73,7 @@ def test_vision_models(rng, name):
                 layer.p = 0.0
         return model
 
-    trains_alike(make, [images(rng, 4, 3, 64, 64).astype("float64")], rng.integers(0, 10, 4), 1e-9)
+    check_training_step(make, [images(rng, 4, 3, 64, 64).astype("float64")], rng.integers(0, 10, 4), 1e-9)
 
 
 class Encoder(paddle.nn.Layer):
@@ -91,4 +93,4 @@ class Encoder(paddle.nn.Layer):
 @pytest.mark.parametrize("normalize_before", [False, True])
 def test_transformer_encoder(rng, normalize_before):
     tokens = rng.integers(0, 50, (3, 12))
-    trains_alike(lambda: Encoder(normalize_before), [tokens], rng.integers(0, 50, (3, 12)), 5e-5)
+    check_training_step(lambda: Encoder(normalize_before), [tokens], rng.integers(0, 50, (3, 12)), 5e-5)

@@ -1,4 +1,4 @@
-"""Layers of networks: results and gradients against the CPU, and that the device served them."""
+"""Layers of networks: results and gradients against the CPU, computed on the device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from both import arrays, numbers, same, served_by_the_device
+from comparison import arrays, assert_on_device, assert_same, numbers
 
 NARROW = ["float16", "bfloat16"]
 DTYPES = ["float32", "float64", *NARROW]
@@ -31,34 +31,40 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(rng, counted, name):
     image, weight, how = CONVOLUTIONS[name]
-    same(lambda x, w: F.conv2d(x, w, **how), *numbers(rng, image, weight), grad=True, tolerance=1e-5)
+    assert_same(lambda x, w: F.conv2d(x, w, **how), *numbers(rng, image, weight), grad=True, tolerance=1e-5)
     last = (image[0], *image[2:], image[1])
-    same(lambda x, w: F.conv2d(x, w, data_format="NHWC", **how), *numbers(rng, last, weight), grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(
+        lambda x, w: F.conv2d(x, w, data_format="NHWC", **how), *numbers(rng, last, weight), grad=True, tolerance=1e-5
+    )
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float64", *NARROW])
 @pytest.mark.parametrize("name", ["strides", "depthwise", "uneven"])
 def test_convolutions_in_other_dtypes(rng, counted, name, dtype):
     image, weight, how = CONVOLUTIONS[name]
-    # A sum of products of numbers that were rounded, and a gradient that is rounded on its way.
+    # Inputs and gradients are rounded too.
     tolerance = {"float64": 1e-12, "float16": 4e-3, "bfloat16": 4e-2}[dtype]
-    same(lambda x, w: F.conv2d(x, w, **how), *numbers(rng, image, weight), dtype=dtype, grad=True, tolerance=tolerance)
-    served_by_the_device()
+    assert_same(
+        lambda x, w: F.conv2d(x, w, **how), *numbers(rng, image, weight), dtype=dtype, grad=True, tolerance=tolerance
+    )
+    assert_on_device()
 
 
 def test_convolutions_in_other_dimensions(rng, counted):
     x, w, b = numbers(rng, (2, 4, 5, 6, 7), (6, 2, 2, 3, 3), (6,))
-    same(lambda x, w, b: F.conv3d(x, w, b, stride=(1, 2, 1), padding=1, groups=2), x, w, b, grad=True, tolerance=1e-5)
-    same(lambda x, w: F.conv3d(x, w, padding=[0, 1, 1, 1, 2, 0], groups=2), x, w, grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(
+        lambda x, w, b: F.conv3d(x, w, b, stride=(1, 2, 1), padding=1, groups=2), x, w, b, grad=True, tolerance=1e-5
+    )
+    assert_same(lambda x, w: F.conv3d(x, w, padding=[0, 1, 1, 1, 2, 0], groups=2), x, w, grad=True, tolerance=1e-5)
+    assert_on_device()
     x, w, b = numbers(rng, (2, 4, 15), (6, 4, 3), (6,))
-    same(lambda x, w, b: F.conv1d(x, w, b, padding=1, stride=2), x, w, b, grad=True, tolerance=1e-5)
+    assert_same(lambda x, w, b: F.conv1d(x, w, b, padding=1, stride=2), x, w, b, grad=True, tolerance=1e-5)
 
 
-def test_a_batch_of_no_images(rng):
-    same(lambda x, w: F.conv2d(x, w), *numbers(rng, (0, 3, 8, 8), (4, 3, 3, 3)))
-    same(lambda x: F.max_pool2d(x, 2), *numbers(rng, (0, 3, 8, 8)))
+def test_empty_batch(rng):
+    assert_same(lambda x, w: F.conv2d(x, w), *numbers(rng, (0, 3, 8, 8), (4, 3, 3, 3)))
+    assert_same(lambda x: F.max_pool2d(x, 2), *numbers(rng, (0, 3, 8, 8)))
 
 
 TRANSPOSED = {
@@ -75,14 +81,14 @@ TRANSPOSED = {
 @pytest.mark.parametrize("name", TRANSPOSED)
 def test_transposed_convolutions(rng, counted, name):
     image, weight, how = TRANSPOSED[name]
-    same(lambda x, w: F.conv2d_transpose(x, w, **how), *numbers(rng, image, weight), grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(lambda x, w: F.conv2d_transpose(x, w, **how), *numbers(rng, image, weight), grad=True, tolerance=1e-5)
+    assert_on_device()
 
 
 def test_transposed_convolutions_in_three_dimensions(rng, counted):
     x, w = numbers(rng, (2, 3, 3, 4, 5), (3, 2, 2, 3, 3))
-    same(lambda x, w: F.conv3d_transpose(x, w, stride=2, padding=1), x, w, grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(lambda x, w: F.conv3d_transpose(x, w, stride=2, padding=1), x, w, grad=True, tolerance=1e-5)
+    assert_on_device()
 
 
 # ---- Pooling
@@ -107,8 +113,8 @@ POOLED = {
 
 @pytest.mark.parametrize("name", POOLED)
 def test_pooling(rng, counted, name):
-    same(POOLED[name], *numbers(rng, (2, 3, 9, 10)), grad=True)
-    served_by_the_device()
+    assert_same(POOLED[name], *numbers(rng, (2, 3, 9, 10)), grad=True)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float64", *NARROW])
@@ -116,26 +122,26 @@ def test_pooling(rng, counted, name):
 def test_pooling_in_other_dtypes(rng, counted, name, dtype):
     (x,) = numbers(rng, (2, 3, 9, 10))
     if name.startswith("max"):
-        x = rng.permutation(x.size).reshape(x.shape).astype("float32")  # exact, but for bfloat16, and no two alike
-    # Paddle's CPU multiplies gradients of averages by a factor in single precision.
+        x = rng.permutation(x.size).reshape(x.shape).astype("float32")  # exact except for bfloat16, without ties
+    # On the CPU, Paddle multiplies gradients of averages by a float32 factor.
     tolerance = 1e-7 if dtype == "float64" else None
     grad = not (name.startswith("max") and dtype == "bfloat16")
-    same(POOLED[name], x, dtype=dtype, grad=grad, tolerance=tolerance)
-    served_by_the_device()
+    assert_same(POOLED[name], x, dtype=dtype, grad=grad, tolerance=tolerance)
+    assert_on_device()
 
 
-def test_pooling_with_places(rng, counted):
+def test_pooling_with_indices(rng, counted):
     x = rng.permutation(2 * 3 * 9 * 10).reshape(2, 3, 9, 10).astype("float32")
-    same(lambda x: F.max_pool2d(x, 3, 2, 1, return_mask=True), x, grad=True)
-    same(lambda x: F.adaptive_max_pool2d(x, (3, 4), return_mask=True), x, grad=True)
+    assert_same(lambda x: F.max_pool2d(x, 3, 2, 1, return_mask=True), x, grad=True)
+    assert_same(lambda x: F.adaptive_max_pool2d(x, (3, 4), return_mask=True), x, grad=True)
     y = rng.permutation(2 * 3 * 4 * 5 * 6).reshape(2, 3, 4, 5, 6).astype("float32")
-    same(lambda x: F.max_pool3d(x, 2, return_mask=True), y, grad=True)
-    same(lambda x: F.max_pool3d(x, 3, 2, 1), y, grad=True)
-    same(lambda x: F.avg_pool3d(x, 3, 2, 1), y, grad=True)
-    served_by_the_device()
+    assert_same(lambda x: F.max_pool3d(x, 2, return_mask=True), y, grad=True)
+    assert_same(lambda x: F.max_pool3d(x, 3, 2, 1), y, grad=True)
+    assert_same(lambda x: F.avg_pool3d(x, 3, 2, 1), y, grad=True)
+    assert_on_device()
 
 
-# ---- Normalisation
+# ---- Normalization
 
 
 def batch_norm(training, **how):
@@ -151,25 +157,25 @@ def batch_norm(training, **how):
 @pytest.mark.parametrize("training", [True, False])
 def test_batch_norm(rng, counted, training, shape):
     inputs = numbers(rng, shape, *[(shape[1],)] * 4)
-    same(batch_norm(training), *inputs, grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(batch_norm(training), *inputs, grad=True, tolerance=1e-5)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_batch_norm_with_channels_last(rng, counted, training):
     inputs = numbers(rng, (2, 6, 5, 3), *[(3,)] * 4)
-    same(batch_norm(training, data_format="NHWC"), *inputs, grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(batch_norm(training, data_format="NHWC"), *inputs, grad=True, tolerance=1e-5)
+    assert_on_device()
 
 
 def test_batch_norm_with_global_statistics(rng, counted):
     inputs = numbers(rng, (4, 3, 7), *[(3,)] * 4)
-    same(batch_norm(True, use_global_stats=True), *inputs, grad=True, tolerance=1e-5)
-    same(batch_norm(False, use_global_stats=False), *inputs, grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(batch_norm(True, use_global_stats=True), *inputs, grad=True, tolerance=1e-5)
+    assert_same(batch_norm(False, use_global_stats=False), *inputs, grad=True, tolerance=1e-5)
+    assert_on_device()
 
 
-def test_batch_norm_keeps_the_running_statistics_of_its_layer(rng):
+def test_batch_norm_updates_running_statistics(rng):
     (x,) = numbers(rng, (4, 3, 6, 6))
     found = []
     for device in ("cpu", "sim:0"):
@@ -183,7 +189,7 @@ def test_batch_norm_keeps_the_running_statistics_of_its_layer(rng):
         np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-6)
 
 
-NORMALISED = {
+NORMALIZED = {
     "layer": ((4, 5, 6), (6,), lambda x, w, b: F.layer_norm(x, (6,), w, b)),
     "layer of two": ((4, 5, 6), (30,), lambda x, w, b: F.layer_norm(x, (5, 6), w, b, 1e-3)),
     "layer without weight": ((4, 5, 6), (6,), lambda x, w, b: F.layer_norm(x, (6,))),
@@ -194,30 +200,30 @@ NORMALISED = {
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", NORMALISED)
-def test_normalisation(rng, counted, name, dtype):
-    shape, weight, function = NORMALISED[name]
-    # Gradients are differences of like numbers.
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_normalization(rng, counted, name, dtype):
+    shape, weight, function = NORMALIZED[name]
+    # Gradients are differences of similar numbers.
     tolerance = {"float32": 1e-5, "float64": 1e-11, "float16": 1e-2, "bfloat16": 6e-2}[dtype]
     x, w, b, factor = numbers(rng, shape, weight, weight, shape)
-    # A gradient that is not nearly linear, which would leave little of itself.
-    same(
+    # A random factor: with a nearly linear gradient, almost everything would cancel.
+    assert_same(
         lambda x, w, b, f: function(x, w, b) * f.detach(), x, w, b, factor, dtype=dtype, grad=True, tolerance=tolerance
     )
-    served_by_the_device()
+    assert_on_device()
 
 
 def test_group_norm_without_weight(rng, counted):
     x, factor = numbers(rng, (2, 6, 4, 5), (2, 6, 4, 5))
 
-    # With ones on the CPU: its gradient without a weight is wrong.
+    # Ones on the CPU, whose gradient without a weight is wrong.
     def function(x, f):
         on_cpu = paddle.get_device() == "cpu"
         weight, bias = (paddle.ones([6]), paddle.zeros([6])) if on_cpu else (None, None)
         return F.group_norm(x, 2, weight=weight, bias=bias) * f.detach()
 
-    same(function, x, factor, grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(function, x, factor, grad=True, tolerance=1e-5)
+    assert_on_device()
 
 
 # ---- Dropout
@@ -233,7 +239,7 @@ def test_dropout(rng, counted, mode, dtype):
     y.sum().backward()
     paddle.seed(7)
     again, other = F.dropout(x, 0.3, mode=mode), F.dropout(x, 0.3, mode=mode)
-    served_by_the_device()
+    assert_on_device()
     given, found, second, third, grad = arrays([x, y, again, other, x.grad])
     kept = found != 0
     assert 0.68 < kept.mean() < 0.72
@@ -246,10 +252,10 @@ def test_dropout(rng, counted, mode, dtype):
 
 
 @pytest.mark.parametrize("mode", ["upscale_in_train", "downscale_in_infer"])
-def test_dropout_in_use(rng, counted, mode):
-    same(lambda x: F.dropout(x, 0.3, training=False, mode=mode), *numbers(rng, (20, 30)), grad=True)
-    same(lambda x: F.dropout(x, 1.0, mode=mode), *numbers(rng, (20, 30)), grad=True)
-    served_by_the_device()
+def test_dropout_in_inference(rng, counted, mode):
+    assert_same(lambda x: F.dropout(x, 0.3, training=False, mode=mode), *numbers(rng, (20, 30)), grad=True)
+    assert_same(lambda x: F.dropout(x, 1.0, mode=mode), *numbers(rng, (20, 30)), grad=True)
+    assert_on_device()
 
 
 # ---- Losses
@@ -265,24 +271,26 @@ def test_cross_entropy(rng, counted, reduction, dtype):
     (x,) = numbers(rng, (8, 10))
     label = labels(rng, 10, 8)
     label[2] = 5
-    # Losses of 16-bit floats are rounded before they are summed up.
+    # 16-bit losses are rounded before summation.
     tolerance = {"float32": 1e-5, "float64": 1e-11, "float16": 4e-3, "bfloat16": 4e-2}[dtype]
 
     def loss(x, label, **how):
         return F.cross_entropy(x, label, reduction=reduction, **how)
 
-    same(loss, x, label, dtype=dtype, grad=True, tolerance=tolerance)
-    same(lambda x, label: loss(x, label, ignore_index=5), x, label, dtype=dtype, grad=True, tolerance=tolerance)
-    served_by_the_device()
+    assert_same(loss, x, label, dtype=dtype, grad=True, tolerance=tolerance)
+    assert_same(lambda x, label: loss(x, label, ignore_index=5), x, label, dtype=dtype, grad=True, tolerance=tolerance)
+    assert_on_device()
 
 
 def test_cross_entropy_along_other_axes(rng, counted):
     (x,) = numbers(rng, (2, 6, 3, 4))
     label = labels(rng, 6, 2, 1, 3, 4)
-    same(lambda x, y: F.cross_entropy(x, y, axis=1, reduction="none"), x, label, grad=True, tolerance=1e-5)
-    same(lambda x, y: F.softmax_with_cross_entropy(x, y, axis=1, return_softmax=True), x, label, tolerance=1e-5)
-    same(lambda x, y: F.cross_entropy(x, y), x, labels(rng, 4, 2, 6, 3).astype("int32"), grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(lambda x, y: F.cross_entropy(x, y, axis=1, reduction="none"), x, label, grad=True, tolerance=1e-5)
+    assert_same(lambda x, y: F.softmax_with_cross_entropy(x, y, axis=1, return_softmax=True), x, label, tolerance=1e-5)
+    assert_same(
+        lambda x, y: F.cross_entropy(x, y), x, labels(rng, 4, 2, 6, 3).astype("int32"), grad=True, tolerance=1e-5
+    )
+    assert_on_device()
 
 
 def test_cross_entropy_of_distributions(rng, counted):
@@ -292,9 +300,11 @@ def test_cross_entropy_of_distributions(rng, counted):
     def loss(x, y):
         return F.cross_entropy(x, y.detach(), soft_label=True)
 
-    same(loss, x, y, grad=True, tolerance=1e-5)
-    same(lambda x, y: F.cross_entropy(x, y.detach(), soft_label=True, axis=0, reduction="none"), x, y, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(loss, x, y, grad=True, tolerance=1e-5)
+    assert_same(
+        lambda x, y: F.cross_entropy(x, y.detach(), soft_label=True, axis=0, reduction="none"), x, y, tolerance=1e-5
+    )
+    assert_on_device()
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
@@ -304,8 +314,8 @@ def test_nll_loss(rng, counted, shape, reduction):
     label = labels(rng, 5, shape[0], *shape[2:])
     label.flat[0] = 1
     w = np.abs(w)
-    same(lambda x, y: F.nll_loss(x, y, reduction=reduction), x, label, grad=True)
-    # Paddle's CPU kernel writes beyond its memory where a class is ignored.
+    assert_same(lambda x, y: F.nll_loss(x, y, reduction=reduction), x, label, grad=True)
+    # Not compared with the CPU, whose kernel writes out of bounds when a class is ignored.
     given = paddle.to_tensor(x, stop_gradient=False)
     loss = F.nll_loss(given, paddle.to_tensor(label), paddle.to_tensor(w), 1, reduction)
     loss.sum().backward()
@@ -316,13 +326,13 @@ def test_nll_loss(rng, counted, shape, reduction):
     wanted = -(x * at).sum(1) if reduction == "none" else -(x * at).sum() / total
     np.testing.assert_allclose(loss.numpy(), wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(given.grad.numpy(), -at / total, rtol=1e-5, atol=1e-6)
-    served_by_the_device()
+    assert_on_device()
 
 
-def test_nll_loss_of_nothing(counted):
+def test_nll_loss_of_an_empty_batch(counted):
     loss = F.nll_loss(paddle.ones([3, 4]), paddle.to_tensor([2, 2, 2]), ignore_index=2)
     assert loss.item() == 0
-    served_by_the_device()
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -332,7 +342,7 @@ def test_losses_of_pairs(rng, counted, dtype):
     tolerance = 1e-5 if dtype == "float32" else 1e-11
 
     def check(function, *inputs):
-        same(function, *inputs, dtype=dtype, grad=True, tolerance=tolerance)
+        assert_same(function, *inputs, dtype=dtype, grad=True, tolerance=tolerance)
 
     check(lambda p, y: F.binary_cross_entropy(p, y.detach(), reduction="none"), p, hit)
     check(lambda x, y: F.binary_cross_entropy_with_logits(x, y.detach(), reduction="none"), 30 * x, hit)
@@ -344,20 +354,22 @@ def test_losses_of_pairs(rng, counted, dtype):
     )
     for delta in (0.5, 1.0):
         check(lambda x, y, d=delta: F.smooth_l1_loss(x, y, reduction="none", delta=d), 2 * x, y)
-    served_by_the_device()
+    assert_on_device()
 
 
-def test_smooth_labels(rng, counted):
+def test_label_smoothing(rng, counted):
     (x, y) = numbers(rng, (6, 7), (6, 7))
-    same(lambda y: F.label_smooth(y, epsilon=0.2), y, grad=True)
-    same(lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), x, labels(rng, 7, 6), grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(lambda y: F.label_smooth(y, epsilon=0.2), y, grad=True)
+    assert_same(
+        lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), x, labels(rng, 7, 6), grad=True, tolerance=1e-5
+    )
+    assert_on_device()
 
 
-def test_softmax_without_dimensions(counted):
-    same(F.softmax, np.float32(3), grad=True)
-    same(F.log_softmax, np.float32(3), grad=True)
-    served_by_the_device()
+def test_softmax_of_a_scalar(counted):
+    assert_same(F.softmax, np.float32(3), grad=True)
+    assert_same(F.log_softmax, np.float32(3), grad=True)
+    assert_on_device()
 
 
 # ---- Attention
@@ -366,15 +378,17 @@ def test_softmax_without_dimensions(counted):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_attention(rng, counted, dtype):
     q, k, v, mask = numbers(rng, (2, 6, 4, 8), (2, 7, 4, 8), (2, 7, 4, 8), (2, 1, 6, 7))
-    # Of 16-bit floats scores and weights are rounded on the way.
+    # In 16 bits, scores and weights are rounded in between.
     tolerance = {"float32": 1e-5, "float64": 1e-11, "float16": 1e-2, "bfloat16": 8e-2}[dtype]
     attend = F.scaled_dot_product_attention
-    same(attend, q, k, v, dtype=dtype, grad=True, tolerance=tolerance)
-    same(lambda q, k, v, m: attend(q, k, v, m.detach()), q, k, v, mask, dtype=dtype, grad=True, tolerance=tolerance)
-    served_by_the_device()
+    assert_same(attend, q, k, v, dtype=dtype, grad=True, tolerance=tolerance)
+    assert_same(
+        lambda q, k, v, m: attend(q, k, v, m.detach()), q, k, v, mask, dtype=dtype, grad=True, tolerance=tolerance
+    )
+    assert_on_device()
 
 
-# ---- Order
+# ---- Sorting
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
@@ -383,34 +397,34 @@ def test_topk_and_order(rng, counted, dtype, axis):
     x = rng.permutation(4 * 9 * 5).reshape(4, 9, 5).astype(dtype)
     grad = dtype.startswith("float")
     for largest in (True, False):
-        same(lambda x, most=largest: paddle.topk(x, 3, axis, largest=most), x, grad=grad)
-    same(lambda x: paddle.argmax(x, axis), x)
-    same(lambda x: paddle.argmin(x, axis, keepdim=True, dtype="int32"), x)
+        assert_same(lambda x, most=largest: paddle.topk(x, 3, axis, largest=most), x, grad=grad)
+    assert_same(lambda x: paddle.argmax(x, axis), x)
+    assert_same(lambda x: paddle.argmin(x, axis, keepdim=True, dtype="int32"), x)
     for descending in (True, False):
-        same(lambda x, d=descending: paddle.argsort(x, axis, d), x)
-        same(lambda x, d=descending: paddle.sort(x, axis, d), x, grad=grad)
-    same(paddle.argmax, x)
-    same(lambda x: paddle.argmin(x, keepdim=True), x)
-    served_by_the_device()
+        assert_same(lambda x, d=descending: paddle.argsort(x, axis, d), x)
+        assert_same(lambda x, d=descending: paddle.sort(x, axis, d), x, grad=grad)
+    assert_same(paddle.argmax, x)
+    assert_same(lambda x: paddle.argmin(x, keepdim=True), x)
+    assert_on_device()
 
 
-def test_the_first_of_equals(counted):
+def test_first_of_equal_elements(counted):
     x = np.array([[1, 3, 3, 0], [0, 0, 0, 0]], "float32")
-    same(lambda x: paddle.argmax(x, 1), x)
-    same(lambda x: paddle.argmin(x, 1), x)
-    same(lambda x: paddle.argsort(x, 1, stable=True), x)
-    same(lambda x: paddle.argmax(x), np.float32(3))
-    served_by_the_device()
+    assert_same(lambda x: paddle.argmax(x, 1), x)
+    assert_same(lambda x: paddle.argmin(x, 1), x)
+    assert_same(lambda x: paddle.argsort(x, 1, stable=True), x)
+    assert_same(lambda x: paddle.argmax(x), np.float32(3))
+    assert_on_device()
 
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_accuracy(rng, counted, k):
     x = rng.permutation(20 * 7).reshape(20, 7).astype("float32")
-    same(lambda x, y: paddle.metric.accuracy(x, y, k), x, labels(rng, 7, 20, 1))
-    served_by_the_device()
+    assert_same(lambda x, y: paddle.metric.accuracy(x, y, k), x, labels(rng, 7, 20, 1))
+    assert_on_device()
 
 
-# ---- Tables
+# ---- Embedding
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -420,15 +434,15 @@ def test_embedding(rng, counted, padding, index, dtype):
     (weight,) = numbers(rng, (9, 6))
     indices = rng.integers(0, 9, (4, 5)).astype(index)
     indices[0, :3] = 2, 8, 2
-    same(lambda i, w: F.embedding(i, w, padding), indices, weight, dtype=dtype, grad=True)
-    served_by_the_device()
+    assert_same(lambda i, w: F.embedding(i, w, padding), indices, weight, dtype=dtype, grad=True)
+    assert_on_device()
 
 
 def test_one_hot(rng, counted):
-    same(lambda x: F.one_hot(x, 6), rng.integers(0, 6, (4, 5)).astype("int64"))
-    same(lambda x: F.one_hot(x, 6), rng.integers(0, 6, (4,)).astype("int32"))
-    same(lambda x: F.one_hot(x, 6), np.int64(3))
-    served_by_the_device()
+    assert_same(lambda x: F.one_hot(x, 6), rng.integers(0, 6, (4, 5)).astype("int64"))
+    assert_same(lambda x: F.one_hot(x, 6), rng.integers(0, 6, (4,)).astype("int32"))
+    assert_same(lambda x: F.one_hot(x, 6), np.int64(3))
+    assert_on_device()
 
 
 # ---- Resampling and padding
@@ -447,17 +461,17 @@ RESAMPLED = {
 
 @pytest.mark.parametrize("name", RESAMPLED)
 def test_resampling(rng, counted, name):
-    same(lambda x: F.interpolate(x, **RESAMPLED[name]), *numbers(rng, (2, 3, 5, 6)), grad=True, tolerance=1e-5)
-    served_by_the_device()
+    assert_same(lambda x: F.interpolate(x, **RESAMPLED[name]), *numbers(rng, (2, 3, 5, 6)), grad=True, tolerance=1e-5)
+    assert_on_device()
 
 
 def test_resampling_in_other_dimensions(rng, counted):
     (x, y) = numbers(rng, (2, 3, 9), (2, 3, 3, 4, 5))
-    same(lambda x: F.interpolate(x, [13], mode="linear", data_format="NCW"), x, grad=True, tolerance=1e-5)
+    assert_same(lambda x: F.interpolate(x, [13], mode="linear", data_format="NCW"), x, grad=True, tolerance=1e-5)
     how = {"data_format": "NCDHW"}
-    same(lambda x: F.interpolate(x, (5, 6, 7), mode="trilinear", **how), y, grad=True, tolerance=1e-5)
-    same(lambda x: F.interpolate(x, (5, 6, 7), **how), y, grad=True)
-    served_by_the_device()
+    assert_same(lambda x: F.interpolate(x, (5, 6, 7), mode="trilinear", **how), y, grad=True, tolerance=1e-5)
+    assert_same(lambda x: F.interpolate(x, (5, 6, 7), **how), y, grad=True)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -465,20 +479,20 @@ def test_resampling_in_other_dimensions(rng, counted):
 def test_padding(rng, counted, mode, dtype):
     (x, y) = numbers(rng, (2, 3, 5, 6), (2, 3, 4, 5, 6))
     value = {"value": 2.5} if mode == "constant" else {}
-    same(lambda x: F.pad(x, [1, 2, 3, 0], mode, **value), x, dtype=dtype, grad=True)
-    same(lambda x: F.pad(x, [1, 2, 3, 0, 1, 1], mode, data_format="NCDHW", **value), y, dtype=dtype, grad=True)
-    served_by_the_device()
+    assert_same(lambda x: F.pad(x, [1, 2, 3, 0], mode, **value), x, dtype=dtype, grad=True)
+    assert_same(lambda x: F.pad(x, [1, 2, 3, 0, 1, 1], mode, data_format="NCDHW", **value), y, dtype=dtype, grad=True)
+    assert_on_device()
 
 
 def test_padding_of_every_dimension(rng, counted):
     (x,) = numbers(rng, (3, 4, 5))
-    same(lambda x: F.pad(x, [1, 0, 2, 1, 0, 3], value=-1.0, pad_from_left_axis=True), x, grad=True)
-    same(lambda x: F.pad(x, [1, 0, 2, 1, 0, 3], pad_from_left_axis=True), (x * 9).astype("int64"))
-    same(lambda x: F.pad(x, [1, 2], data_format="NLC"), x, grad=True)
-    served_by_the_device()
+    assert_same(lambda x: F.pad(x, [1, 0, 2, 1, 0, 3], value=-1.0, pad_from_left_axis=True), x, grad=True)
+    assert_same(lambda x: F.pad(x, [1, 0, 2, 1, 0, 3], pad_from_left_axis=True), (x * 9).astype("int64"))
+    assert_same(lambda x: F.pad(x, [1, 2], data_format="NLC"), x, grad=True)
+    assert_on_device()
 
 
-# ---- What stays with the CPU
+# ---- CPU tier
 
 
 @pytest.mark.parametrize(
@@ -489,5 +503,5 @@ def test_padding_of_every_dimension(rng, counted):
         lambda x: F.pad(x, [1, 1, 1, 1], "circular"),
     ],
 )
-def test_what_the_cpu_serves_is_right_as_well(rng, function):
-    same(function, *numbers(rng, (2, 4, 6, 8)))
+def test_cpu_tier(rng, function):
+    assert_same(function, *numbers(rng, (2, 4, 6, 8)))

@@ -1,4 +1,4 @@
-"""Kernels that the tables map: results and gradients against the CPU, and that the device served them."""
+"""Mapped kernels: results and gradients against the CPU, computed on the device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from both import numbers, same, served_by_the_device
+from comparison import assert_on_device, assert_same, numbers
 
 BINARY = {"add": paddle.add, "subtract": paddle.subtract, "multiply": paddle.multiply, "divide": paddle.divide}
 SHAPES = {
@@ -39,10 +39,10 @@ COMPARISONS = ["equal", "not_equal", "less_than", "less_equal", "greater_than", 
 @pytest.mark.parametrize("name", BINARY)
 def test_arithmetic(rng, counted, name, shapes):
     x, y = numbers(rng, *SHAPES[shapes])
-    # Quotients by numbers near zero.
-    same(BINARY[name], x, y, grad=True, tolerance=1e-5 if name == "divide" else None)
+    # Divisors near zero.
+    assert_same(BINARY[name], x, y, grad=True, tolerance=1e-5 if name == "divide" else None)
     if shapes != "empty":
-        served_by_the_device()
+        assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
@@ -50,48 +50,48 @@ def test_arithmetic(rng, counted, name, shapes):
 def test_arithmetic_in_other_dtypes(rng, name, dtype):
     x, y = numbers(rng, (3, 5), (5,))
     y = np.sign(y) * (np.abs(y) + 0.5).astype("float32")
-    same(BINARY[name], x, y, dtype=dtype, grad=True)
+    assert_same(BINARY[name], x, y, dtype=dtype, grad=True)
 
 
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply"])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_whole_numbers(rng, counted, name, dtype):
-    same(BINARY[name], *(rng.integers(-50, 50, (2, 3, 5)).astype(dtype)))
-    served_by_the_device()
+def test_integers(rng, counted, name, dtype):
+    assert_same(BINARY[name], *(rng.integers(-50, 50, (2, 3, 5)).astype(dtype)))
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", UNARY)
 def test_functions(rng, counted, name, dtype):
     (x,) = numbers(rng, (4, 33))
-    same(UNARY[name], x, dtype=dtype)
-    served_by_the_device()
+    assert_same(UNARY[name], x, dtype=dtype)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("name", ["relu", "sigmoid", "tanh", "gelu", "gelu by tanh"])
 def test_gradients_of_functions(rng, counted, name):
-    same(UNARY[name], *numbers(rng, (4, 33)), grad=True)
-    served_by_the_device()
+    assert_same(UNARY[name], *numbers(rng, (4, 33)), grad=True)
+    assert_on_device()
 
 
 def test_special_values(counted):
     x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38], "float32")
     for name in ("tanh", "sigmoid", "exp", "abs", "scale"):
-        same(UNARY[name], x)
-    same(UNARY["relu"], x[1:])  # of NaN it is NaN, as for the other activations; Paddle's CPU gives 0
+        assert_same(UNARY[name], x)
+    assert_same(UNARY["relu"], x[1:])  # relu of NaN is NaN, as for other activations; Paddle's CPU kernel returns 0
     assert np.isnan(F.relu(paddle.to_tensor(x)).numpy()[0])
     for function in BINARY.values():
-        same(function, x, x[::-1].copy())
-    served_by_the_device()
+        assert_same(function, x, x[::-1].copy())
+    assert_on_device()
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_comparisons(rng, counted, name):
     x, y = rng.integers(0, 4, (2, 3, 50)).astype("float32")
-    same(getattr(paddle, name), x, y)
-    same(getattr(paddle, name), x.astype("int64"), y.astype("int64"))
-    same(lambda a, b: paddle.where(getattr(paddle, name)(a, b), a, -b), x, y)
-    served_by_the_device()
+    assert_same(getattr(paddle, name), x, y)
+    assert_same(getattr(paddle, name), x.astype("int64"), y.astype("int64"))
+    assert_same(lambda a, b: paddle.where(getattr(paddle, name)(a, b), a, -b), x, y)
+    assert_on_device()
 
 
 CREATED = {
@@ -108,17 +108,17 @@ CREATED = {
 )
 @pytest.mark.parametrize("name", CREATED)
 def test_creation(counted, name, dtype):
-    same(lambda: CREATED[name](dtype))
+    assert_same(lambda: CREATED[name](dtype))
     if name != "empty":
-        served_by_the_device()
+        assert_on_device()
 
 
 @pytest.mark.parametrize("to", ["float32", "float64", "float16", "int32", "int64", "uint8", "bool"])
 @pytest.mark.parametrize("given", ["float32", "float16", "int64", "bool"])
 def test_cast(rng, counted, given, to):
     data = (rng.random((3, 40)) * 100).astype(given)
-    same(lambda x: x.astype(to), data)
-    served_by_the_device()
+    assert_same(lambda x: x.astype(to), data)
+    assert_on_device()
 
 
 PRODUCTS = {
@@ -140,29 +140,29 @@ def transposed(shape, flag):
 
 @pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_products(rng, counted, name, flags):
+def test_matmul(rng, counted, name, flags):
     if any(flag and len(shape) == 1 for shape, flag in zip(PRODUCTS[name], flags, strict=True)):
-        flags = (False, False)  # Paddle's own kernel takes a vector's transposition for a mistake in the gradient
+        flags = (False, False)  # Paddle's own gradient kernel rejects a transposed vector
     shapes = [transposed(shape, flag) for shape, flag in zip(PRODUCTS[name], flags, strict=True)]
-    same(lambda x, y: paddle.matmul(x, y, *flags), *numbers(rng, *shapes), grad=True)
-    served_by_the_device()
+    assert_same(lambda x, y: paddle.matmul(x, y, *flags), *numbers(rng, *shapes), grad=True)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
-def test_products_in_other_dtypes(rng, dtype):
-    same(paddle.matmul, *numbers(rng, (3, 8, 16), (16, 8)), dtype=dtype, grad=True)
+def test_matmul_in_other_dtypes(rng, dtype):
+    assert_same(paddle.matmul, *numbers(rng, (3, 8, 16), (16, 8)), dtype=dtype, grad=True)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("function", [F.softmax, F.log_softmax])
 def test_softmax(rng, counted, function, axis):
-    # Gradients are differences of like numbers, some hundred times as large as what is left.
-    same(lambda x: function(x, axis=axis), *numbers(rng, (6, 7, 20)), grad=True, tolerance=2e-4)
-    served_by_the_device()
+    # Gradients are differences of similar numbers, a hundred times larger than the result.
+    assert_same(lambda x: function(x, axis=axis), *numbers(rng, (6, 7, 20)), grad=True, tolerance=2e-4)
+    assert_on_device()
 
 
-def test_sums_of_whole_numbers_and_truth_values(rng, counted):
-    same(lambda x: paddle.sum(x, 1), rng.integers(-9, 9, (4, 50)).astype("int32"))
-    same(lambda x: paddle.sum(x), rng.random((4, 50)) < 0.5)
-    same(lambda x: paddle.sum(x, 0, dtype="float64"), *numbers(rng, (4, 50)))
-    served_by_the_device()
+def test_sums_of_integers_and_booleans(rng, counted):
+    assert_same(lambda x: paddle.sum(x, 1), rng.integers(-9, 9, (4, 50)).astype("int32"))
+    assert_same(lambda x: paddle.sum(x), rng.random((4, 50)) < 0.5)
+    assert_same(lambda x: paddle.sum(x, 0, dtype="float64"), *numbers(rng, (4, 50)))
+    assert_on_device()

@@ -1,4 +1,4 @@
-"""Optimisers on the device: ten steps as on the CPU, and none of them there."""
+"""Optimizers: ten steps equal the CPU's, computed on the device."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHAPES = ((3, 4), (7,), (1,), (200, 130))
 
 
 def steps(make, start, grads, device, dtype="float32"):
-    """The parameters after a step with each of the gradients."""
+    """Parameters after one step with each gradient."""
     paddle.set_device(device)
     parameters = []
     for value in start:
@@ -66,7 +66,7 @@ def compare(rng, make, dtype="float32", tolerance=1e-5):
     hardpoint.reset_counters()
     found = steps(make, start, grads, "sim:0", dtype)
     assert {name: tiers for name, tiers in hardpoint.counters().items() if "cpu" in tiers} == {}
-    # A parameter of one element may end near where it began.
+    # A parameter with one element may barely move.
     assert max(np.abs(e - s).max() for e, s in zip(expected, start, strict=True)) > 1e-4
     for f, e, s in zip(found, expected, start, strict=True):
         assert (e != s.astype(e.dtype)).any()
@@ -80,7 +80,7 @@ def test_ten_steps(rng, name):
 
 @pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw", "lamb", "rmsprop"])
 def test_double_precision(rng, name):
-    # Paddle keeps learning rates in single precision.
+    # Paddle stores learning rates in float32.
     compare(rng, OPTIMIZERS[name], "float64", 1e-7)
 
 
@@ -89,13 +89,13 @@ def test_clipped_gradients(rng, name):
     compare(rng, lambda p: optim.Momentum(0.1, parameters=p, grad_clip=CLIPS[name]()))
 
 
-def test_a_rate_that_changes(rng):
+def test_learning_rate_schedule(rng):
     compare(rng, lambda p: optim.Adam(optim.lr.CosineAnnealingDecay(0.1, 5), parameters=p))
 
 
 @pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw", "lamb", "rmsprop", "adagrad"])
-def test_halves_with_a_copy_of_higher_precision(rng, name):
-    """Parameters in 16 bits, steps in 32: the copies agree with the CPU's in single precision."""
+def test_float16_with_master_weights(rng, name):
+    """float16 parameters with float32 steps: the master weights agree with float32 on the CPU."""
     start = [rng.standard_normal(shape).astype("float16") for shape in SHAPES]
     grads = [[rng.standard_normal(shape).astype("float16") for shape in SHAPES] for _ in range(5)]
 
@@ -114,7 +114,7 @@ def test_halves_with_a_copy_of_higher_precision(rng, name):
 
 @pytest.mark.parametrize("factor", [4.0, float("inf"), float("nan")])
 def test_scaled_losses(counted, factor):
-    """A step whose gradients are not finite is left out. Paddle scales no losses on the CPU."""
+    """A step with non-finite gradients is skipped. Paddle does not scale losses on the CPU."""
     parameter = paddle.create_parameter([4], "float32")
     parameter.set_value(np.ones(4, "float32"))
     optimizer = optim.SGD(0.1, parameters=[parameter])
@@ -129,7 +129,7 @@ def test_scaled_losses(counted, factor):
     assert {name: tiers for name, tiers in counted().items() if "cpu" in tiers} == {}
 
 
-def test_the_next_scale_of_a_loss(rng):
+def test_update_loss_scaling(rng):
     for bad in (False, True):
         results = []
         for device in ("cpu", "sim:0"):
@@ -174,8 +174,8 @@ def test_static_graphs(run_python, name):
     run_python(STATIC.replace("NAME", name))
 
 
-def test_a_part_that_the_device_lacks(rng):
-    """Then the CPU takes the whole step, and repeats nothing."""
+def test_step_with_a_disabled_operator(rng):
+    """The CPU runs the whole step, once."""
     start = [rng.standard_normal(shape) for shape in SHAPES]
     grads = [[rng.standard_normal(shape) for shape in SHAPES] for _ in range(3)]
     expected = steps(OPTIMIZERS["lamb"], start, grads, "cpu")
@@ -187,18 +187,18 @@ def test_a_part_that_the_device_lacks(rng):
         np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-5)
 
 
-#: How many tensors and numbers a vendor's kernel gets.
+#: Number of arguments of a vendor kernel.
 VENDOR = {"momentum": 9, "adam": 14, "adamw": 14, "merged adam": 14, "lamb": 7, "rmsprop": 10, "nadam": 14, "rprop": 7}
 
 
 @pytest.mark.parametrize("name", VENDOR)
-def test_kernels_of_the_vendor_are_asked(rng, name):
+def test_vendor_kernels_are_tried_first(rng, name):
     calls = []
     step = f"{name.removeprefix('merged ').replace('adamw', 'adam')}_step"
 
     @hardpoint.kernel(step)
     def decline(*arguments):
-        # Tensors are valid during the call only.
+        # Tensors are valid only during the call.
         calls.append((len(arguments), tuple(arguments[0].shape), arguments[1]))
         raise NotImplementedError("not this one")
 
@@ -209,7 +209,7 @@ def test_kernels_of_the_vendor_are_asked(rng, name):
     assert all(shape in SHAPES and second is None for _, shape, second in calls)
 
 
-def test_a_kernel_of_the_vendor_takes_the_step():
+def test_vendor_kernel_runs_the_step():
     parameter = paddle.create_parameter([3], "float32")
 
     @hardpoint.kernel("sgd_step")

@@ -1,4 +1,4 @@
-"""Random numbers: of the distribution that was asked for, the same for the same seed, and made on the device."""
+"""Random numbers: distributions, reproducibility, and generation on the device."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_second_draw_differs(name):
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_the_distribution_is_the_cpus(rng, counted, name):
-    """Quantiles of two samples, against their spread: 6 deviations of the difference."""
+def test_distribution_equals_the_cpus(rng, counted, name):
+    """Compare moments and quantiles of two samples, within 6 standard deviations."""
     seed = int(rng.integers(1 << 30))
     expected, found = drawn(name, "cpu", seed), drawn(name, "sim:0", seed + 1)
     assert {op: tiers for op, tiers in hardpoint.counters().items() if "cpu" in tiers} == {}
@@ -67,7 +67,7 @@ def test_the_distribution_is_the_cpus(rng, counted, name):
     bound = 6 * np.sqrt(2 / f.size)
     assert abs(f.mean() - e.mean()) <= bound * max(e.std(), 1e-9)
     assert f.std() == pytest.approx(e.std(), rel=bound * 3)
-    # The share of the sample below each of some values, for steps and continuous distributions alike.
+    # Compare the cumulative distribution at some quantiles; works for discrete and continuous distributions.
     for cut in np.quantile(e, [0.05, 0.25, 0.5, 0.75, 0.95]):
         assert abs((f <= cut).mean() - (e <= cut).mean()) <= bound / 2
 
@@ -89,12 +89,12 @@ def test_bounds():
     assert set(paddle.multinomial(paddle.to_tensor([0.1, 0.0, 0.6]), 1000, True).numpy()) == {0, 2}
 
 
-def test_a_seed_of_its_own():
+def test_explicit_seed():
     first, again = (paddle.uniform([100], min=0.0, max=1.0, seed=5).numpy() for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
 
-def test_the_state_of_the_generator_comes_back():
+def test_generator_state():
     paddle.seed(11)
     state = paddle.get_rng_state("sim:0")
     first = paddle.randn([50]).numpy()

@@ -1,11 +1,11 @@
-"""Recurrent nets: results and gradients against the CPU, and that the device served them."""
+"""Recurrent nets: results and gradients against the CPU, computed on the device."""
 
 from __future__ import annotations
 
 import numpy as np
 import paddle
 import pytest
-from both import arrays, numbers, served_by_the_device
+from comparison import arrays, assert_on_device, numbers
 
 KINDS = {
     "LSTM": paddle.nn.LSTM,
@@ -28,14 +28,14 @@ def weights_of(make):
 
 
 def in_dtype(net, dtype):
-    """A net with weights of that dtype: Paddle itself cannot convert one, nor make one of 16-bit floats."""
+    """Convert a net's weights: Paddle cannot convert a recurrent net or create one in 16 bits."""
     if dtype != "float32":
         net._all_weights = [paddle.to_tensor(weight.astype(dtype), stop_gradient=False) for weight in net._all_weights]
     return net
 
 
-def ran(make, weights, device, inputs, dtype="float32", lengths=None, last=0.3):
-    """Output, last states and all gradients of a net on a device."""
+def run_net(make, weights, device, inputs, dtype="float32", lengths=None, last=0.3):
+    """Output, final states and all gradients of a net on a device."""
     paddle.set_device(device)
     net = make()
     net.set_state_dict({name: paddle.to_tensor(value) for name, value in weights.items()})
@@ -54,7 +54,7 @@ def ran(make, weights, device, inputs, dtype="float32", lengths=None, last=0.3):
     return found + [arrays(t.grad)[0] for t in (x, *states, *net._all_weights) if t.grad is not None]
 
 
-def alike(found, expected, tolerance):
+def assert_close(found, expected, tolerance):
     assert len(found) == len(expected)
     for f, e in zip(found, expected, strict=True):
         assert f.shape == e.shape
@@ -63,7 +63,7 @@ def alike(found, expected, tolerance):
 
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_net(rng, counted, kind, net):
+def test_recurrent_net(rng, counted, kind, net):
     def make():
         return KINDS[kind](INPUT, WIDTH, **NETS[net])
 
@@ -75,12 +75,12 @@ def test_a_net(rng, counted, kind, net):
         shapes[0] = (TIME, BATCH, INPUT)
     inputs = numbers(rng, *shapes[: 3 if kind == "LSTM" else 2])
     lengths = np.array([TIME, 1, 3], "int32")
-    # Paddle's CPU takes zeros for the states that the backward direction starts with where a sequence has ended.
+    # Paddle's CPU kernel ignores the initial states of the backward direction when lengths are given.
     for given, ends in ((inputs[:1], None), (inputs, None), (inputs[: 1 if directions == 2 else 3], lengths)):
-        expected = ran(make, weights, "cpu", given, lengths=ends)
-        alike(ran(make, weights, "sim:0", given, lengths=ends), expected, 2e-5)
+        expected = run_net(make, weights, "cpu", given, lengths=ends)
+        assert_close(run_net(make, weights, "sim:0", given, lengths=ends), expected, 2e-5)
     assert counted()["phi::rnn"] == counted()["phi::rnn_grad"] == {"decomposition": 3}
-    served_by_the_device()
+    assert_on_device()
 
 
 def test_states_and_lengths_in_both_directions(rng, counted):
@@ -102,7 +102,7 @@ def test_states_and_lengths_in_both_directions(rng, counted):
             around.append(loss().item())
         parameter.set_value(old)
         assert np.isclose((around[0] - around[1]) / 2e-6, (parameter.grad.numpy() * along).sum(), rtol=1e-6, atol=1e-6)
-    served_by_the_device()
+    assert_on_device()
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-11), ("float16", 2e-2), ("bfloat16", 1e-1)])
@@ -113,8 +113,8 @@ def test_other_dtypes(rng, counted, dtype, tolerance):
     weights = weights_of(make)
     inputs = numbers(rng, (BATCH, TIME, INPUT))
     wide = "float64" if dtype == "float64" else "float32"
-    alike(ran(make, weights, "sim:0", inputs, dtype), ran(make, weights, "cpu", inputs, wide), tolerance)
-    served_by_the_device()
+    assert_close(run_net(make, weights, "sim:0", inputs, dtype), run_net(make, weights, "cpu", inputs, wide), tolerance)
+    assert_on_device()
 
 
 def test_dropout_between_layers(rng, counted):
@@ -122,7 +122,7 @@ def test_dropout_between_layers(rng, counted):
     x = paddle.to_tensor(numbers(rng, (8, TIME, INPUT))[0], stop_gradient=False)
     first, second = net(x)[0], net(x)[0]
     assert not np.allclose(first.numpy(), second.numpy())
-    # Each call keeps its own choice: the gradient is the first call's, although the second came after.
+    # Each call has its own mask: the gradient uses the first call's mask, even after a second call.
     paddle.seed(3)
     (expected,) = paddle.grad(net(x)[0].sum(), x)
     paddle.seed(3)
@@ -130,7 +130,7 @@ def test_dropout_between_layers(rng, counted):
     net(x)
     (found,) = paddle.grad(out.sum(), x)
     np.testing.assert_array_equal(found.numpy(), expected.numpy())
-    # By differences: the same choice for each, of the same seed.
+    # Finite differences, with the same seed and so the same mask.
     step = numbers(rng, x.shape)[0]
     around = []
     for sign in (1, -1):
@@ -139,12 +139,12 @@ def test_dropout_between_layers(rng, counted):
     assert np.isclose((around[0] - around[1]) / 2e-2, (found.numpy() * step).sum(), rtol=5e-2, atol=5e-2)
     net.eval()
     np.testing.assert_array_equal(net(x)[0].numpy(), net(x)[0].numpy())
-    served_by_the_device()
+    assert_on_device()
 
 
-def test_a_net_learns_on_the_device(rng, counted):
+def test_training_on_the_device(rng, counted):
     x = rng.integers(0, 12, (32, 6)).astype("int64")
-    y = (x[:, :1] > 5).astype("int64")  # what came first
+    y = (x[:, :1] > 5).astype("int64")  # whether the first token is large
     embedding, lstm, head = paddle.nn.Embedding(12, 8), paddle.nn.LSTM(8, 16), paddle.nn.Linear(16, 2)
     parameters = [p for layer in (embedding, lstm, head) for p in layer.parameters()]
     optimizer = paddle.optimizer.Adam(0.02, parameters=parameters)
@@ -157,7 +157,7 @@ def test_a_net_learns_on_the_device(rng, counted):
         optimizer.clear_grad()
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0]
-    served_by_the_device()
+    assert_on_device()
 
 
 class Tagger(paddle.nn.Layer):
@@ -170,7 +170,7 @@ class Tagger(paddle.nn.Layer):
         return self.head(self.lstm(x)[0])
 
 
-def test_a_net_as_a_graph(rng, counted):
+def test_static_graph(rng, counted):
     net = Tagger()
     x = paddle.to_tensor(numbers(rng, (BATCH, TIME, INPUT))[0])
     results = []
@@ -182,11 +182,11 @@ def test_a_net_as_a_graph(rng, counted):
     for eager, graph in zip(*results, strict=True):
         np.testing.assert_array_equal(graph, eager)
     assert counted()["phi::rnn"] == counted()["phi::rnn_grad"] == {"decomposition": 2}
-    served_by_the_device()
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_weights_in_one_piece(dtype):
+def test_flattened_weights(dtype):
     paddle.set_default_dtype(dtype)
     try:
         net = paddle.nn.LSTM(INPUT, WIDTH)

@@ -1,11 +1,11 @@
-"""Operators that move elements, read and write by index, select and make tensors: as on the CPU, and not there."""
+"""Data movement, indexing, selection and creation: equal to the CPU's, computed on the device."""
 
 from __future__ import annotations
 
 import numpy as np
 import paddle
 import pytest
-from both import same, served_by_the_device
+from comparison import assert_on_device, assert_same
 
 C = paddle._C_ops
 
@@ -18,7 +18,7 @@ def product(pair):
     return pair[0] * pair[1]
 
 
-#: Name -> program on tensors, and their shapes.
+#: Name -> function of tensors, and their shapes.
 MOVES = {
     "concat": (lambda a, b: paddle.concat([a, b], 1), (2, 3, 4), (2, 5, 4)),
     "concat first": (lambda a, b: paddle.concat([a, b, a], 0), (2, 3), (4, 3)),
@@ -28,7 +28,7 @@ MOVES = {
     "split": (lambda a: C.split(a, [1, 2, 3], 1), (2, 6, 3)),
     "split evenly": (lambda a: C.split_with_num(a, 3, 1), (2, 6, 3)),
     "chunk": (lambda a: [t * t for t in paddle.chunk(a, 2, -1)], (3, 8)),
-    # All parts in one: Paddle's own gradient crashes where one of them is not used.
+    # Uses all parts: Paddle's own gradient crashes if one is unused.
     "unstack": (lambda a: sum(k * part for k, part in enumerate(paddle.unstack(a, 1), 1)), (2, 3, 4)),
     "unbind": (lambda a: sum(k * part for k, part in enumerate(paddle.unbind(a, 2), 1)), (2, 3, 4)),
     "slice": (lambda a: paddle.slice(a, [0, 2], [1, -3], [3, 4]) * 2, (4, 3, 5)),
@@ -70,30 +70,30 @@ MOVES = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_moves(rng, counted, name):
+def test_data_movement(rng, counted, name):
     program, *shapes = MOVES[name]
-    same(program, *(numbers(rng, *shape) for shape in shapes), grad=True)
-    served_by_the_device()
+    assert_same(program, *(numbers(rng, *shape) for shape in shapes), grad=True)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("name", ["concat", "stack", "tile", "transpose", "flip", "slice", "expand"])
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
-def test_moves_in_other_dtypes(rng, counted, name, dtype):
+def test_data_movement_in_other_dtypes(rng, counted, name, dtype):
     program, *shapes = MOVES[name]
-    same(program, *(numbers(rng, *shape) for shape in shapes), dtype=dtype, grad=True)
-    served_by_the_device()
+    assert_same(program, *(numbers(rng, *shape) for shape in shapes), dtype=dtype, grad=True)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("name", ["concat", "split", "stack", "flip", "roll", "assign"])
 @pytest.mark.parametrize("dtype", ["int32", "int64", "bool"])
-def test_moves_of_whole_numbers(rng, counted, name, dtype):
+def test_data_movement_of_integers(rng, counted, name, dtype):
     program, *shapes = MOVES[name]
     if name == "assign":
         program = paddle.assign
     if dtype == "bool" and name == "roll":
-        pytest.skip("Paddle has none")
-    same(program, *(rng.integers(0, 2 if dtype == "bool" else 99, shape).astype(dtype) for shape in shapes))
-    served_by_the_device()
+        pytest.skip("Paddle has no such kernel")
+    assert_same(program, *(rng.integers(0, 2 if dtype == "bool" else 99, shape).astype(dtype) for shape in shapes))
+    assert_on_device()
 
 
 def index(rng, high, *shape, dtype="int64"):
@@ -108,36 +108,40 @@ def t(array):
 def test_reading_by_index(rng, counted, dtype):
     x = numbers(rng, 6, 5, 4)
     rows, columns = index(rng, 6, 9, dtype=dtype), index(rng, 5, 7, dtype=dtype)
-    same(lambda a: paddle.gather(a, t(rows)), x, grad=True)
-    same(lambda a: paddle.gather(a, t(columns), axis=1), x, grad=True)
-    same(lambda a: paddle.index_select(a, t(columns), axis=1), x, grad=True)
+    assert_same(lambda a: paddle.gather(a, t(rows)), x, grad=True)
+    assert_same(lambda a: paddle.gather(a, t(columns), axis=1), x, grad=True)
+    assert_same(lambda a: paddle.index_select(a, t(columns), axis=1), x, grad=True)
     pairs, few = np.stack([rows[:7], columns], -1), index(rng, 20, 6, 3, dtype=dtype)
-    same(lambda a: paddle.gather_nd(a, t(pairs)), x, grad=True)
-    same(lambda a: paddle.gather_nd(a, t(rows[:, None])), x, grad=True)
-    same(lambda a: paddle.index_sample(a, t(few)), x.reshape(6, 20), grad=True)
+    assert_same(lambda a: paddle.gather_nd(a, t(pairs)), x, grad=True)
+    assert_same(lambda a: paddle.gather_nd(a, t(rows[:, None])), x, grad=True)
+    assert_same(lambda a: paddle.index_sample(a, t(few)), x.reshape(6, 20), grad=True)
     along = index(rng, 5, 6, 3, 4, dtype="int64")
-    same(lambda a: paddle.take_along_axis(a, t(along), 1, broadcast=False), x, grad=True)
-    served_by_the_device()
+    assert_same(lambda a: paddle.take_along_axis(a, t(along), 1, broadcast=False), x, grad=True)
+    assert_on_device()
 
 
 def test_writing_by_index(rng, counted):
     x, rows = numbers(rng, 6, 5), index(rng, 6, 9)
     apart = rng.permutation(6)[:4].astype("int64")
-    same(lambda a, u: paddle.scatter(a, t(apart), u), x, numbers(rng, 4, 5), grad=True)
-    same(lambda a, u: paddle.scatter(a, t(rows), u, overwrite=False), x, numbers(rng, 9, 5))
+    assert_same(lambda a, u: paddle.scatter(a, t(apart), u), x, numbers(rng, 4, 5), grad=True)
+    assert_same(lambda a, u: paddle.scatter(a, t(rows), u, overwrite=False), x, numbers(rng, 9, 5))
     pairs = np.stack([rows, index(rng, 5, 9)], -1)
-    same(lambda a, u: paddle.scatter_nd_add(a, t(pairs), u), x, numbers(rng, 9), grad=True)
-    same(lambda a, u: paddle.index_add(a, t(rows), 0, u), x, numbers(rng, 9, 5), grad=True)
+    assert_same(lambda a, u: paddle.scatter_nd_add(a, t(pairs), u), x, numbers(rng, 9), grad=True)
+    assert_same(lambda a, u: paddle.index_add(a, t(rows), 0, u), x, numbers(rng, 9, 5), grad=True)
     order = np.argsort(rng.random((6, 5)), 1)[:, :3].astype("int64")
-    same(lambda a, u: paddle.put_along_axis(a, t(order), u, 1, broadcast=False), x, numbers(rng, 6, 3), grad=True)
-    same(
+    assert_same(
+        lambda a, u: paddle.put_along_axis(a, t(order), u, 1, broadcast=False), x, numbers(rng, 6, 3), grad=True
+    )
+    assert_same(
         lambda a, u: paddle.put_along_axis(a, t(order), u, 1, "add", broadcast=False), x, numbers(rng, 6, 3), grad=True
     )
-    same(lambda a, u: paddle.put_along_axis(a, t(order), u, 1, "mul", broadcast=False), x, numbers(rng, 6, 3))
-    same(lambda a, u: paddle.index_put(a, (t(apart), t(apart[::-1] % 5)), u), x, numbers(rng, 4), grad=True)
-    same(lambda a, u: paddle.index_put(a, (t(rows), t(pairs[:, 1])), u, accumulate=True), x, numbers(rng, 9), grad=True)
-    same(lambda a, u: paddle.index_put(a, (t(apart),), u), x, numbers(rng, 5), grad=True)
-    served_by_the_device()
+    assert_same(lambda a, u: paddle.put_along_axis(a, t(order), u, 1, "mul", broadcast=False), x, numbers(rng, 6, 3))
+    assert_same(lambda a, u: paddle.index_put(a, (t(apart), t(apart[::-1] % 5)), u), x, numbers(rng, 4), grad=True)
+    assert_same(
+        lambda a, u: paddle.index_put(a, (t(rows), t(pairs[:, 1])), u, accumulate=True), x, numbers(rng, 9), grad=True
+    )
+    assert_same(lambda a, u: paddle.index_put(a, (t(apart),), u), x, numbers(rng, 5), grad=True)
+    assert_on_device()
 
 
 def assigned(key, value):
@@ -152,53 +156,55 @@ def assigned(key, value):
 def test_assignment(rng, counted):
     x = numbers(rng, 4, 6)
     for key, value in ((0, 7.0), (slice(1, 3), 2.0), ((slice(None), slice(0, 6, 2)), -1.0), ((1, 2), 5.0)):
-        same(assigned(key, value), x, grad=True)
+        assert_same(assigned(key, value), x, grad=True)
     row = numbers(rng, 6)
     for key in (0, slice(1, 3), (slice(None, None, 2),)):
-        same(lambda a, v, k=key: assigned(k, v)(a), x, row, grad=True)
-    served_by_the_device()
+        assert_same(lambda a, v, k=key: assigned(k, v)(a), x, row, grad=True)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("steps", [1, 2, -1])
 def test_assignment_by_the_kernel(rng, counted, steps):
     x = numbers(rng, 5, 6)
     starts, ends = ([1], [5]) if steps > 0 else ([4], [0])
-    same(lambda a: C.set_value(a, starts, ends, [steps], [0], [], [], [1], [3.5]), x)
-    same(lambda a, v: C.set_value_with_tensor(a, v, starts, ends, [steps], [0], [], []), x, numbers(rng, 6), grad=True)
-    same(lambda a, v: C.set_value_with_tensor(a, v, [2], [3], [1], [0], [0], []), x, numbers(rng, 6), grad=True)
-    served_by_the_device()
+    assert_same(lambda a: C.set_value(a, starts, ends, [steps], [0], [], [], [1], [3.5]), x)
+    assert_same(
+        lambda a, v: C.set_value_with_tensor(a, v, starts, ends, [steps], [0], [], []), x, numbers(rng, 6), grad=True
+    )
+    assert_same(lambda a, v: C.set_value_with_tensor(a, v, [2], [3], [1], [0], [0], []), x, numbers(rng, 6), grad=True)
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
-def test_selecting(rng, counted, dtype):
+def test_selection(rng, counted, dtype):
     x = rng.integers(0, 2 if dtype == "bool" else 4, (5, 6, 7)).astype(dtype)
     mask = rng.random((5, 6, 7)) < 0.4
-    same(paddle.nonzero, x)
-    same(paddle.masked_select, x, mask)
-    same(lambda a: a[t(mask)], x)
-    same(lambda a: paddle.masked_select(a, t(np.zeros_like(mask))), x)
-    served_by_the_device()
+    assert_same(paddle.nonzero, x)
+    assert_same(paddle.masked_select, x, mask)
+    assert_same(lambda a: a[t(mask)], x)
+    assert_same(lambda a: paddle.masked_select(a, t(np.zeros_like(mask))), x)
+    assert_on_device()
 
 
-def test_gradients_of_selecting(rng, counted):
+def test_gradients_of_selection(rng, counted):
     x, mask = numbers(rng, 5, 6), rng.random((5, 6)) < 0.4
     mask[0, 0] = True
-    same(lambda a: paddle.masked_select(a, t(mask)), x, grad=True)
-    same(lambda a: paddle.masked_select(a, t(mask[:1])), x)
-    same(lambda a: C.masked_fill(a, t(mask), t(np.float32(2.5))), x, grad=True)
-    # Paddle's CPU gives a single value no gradient.
+    assert_same(lambda a: paddle.masked_select(a, t(mask)), x, grad=True)
+    assert_same(lambda a: paddle.masked_select(a, t(mask[:1])), x)
+    assert_same(lambda a: C.masked_fill(a, t(mask), t(np.float32(2.5))), x, grad=True)
+    # Paddle's CPU kernel gives a scalar value no gradient.
     value = paddle.to_tensor(np.float32(0.5), stop_gradient=False)
     C.masked_fill(t(x), t(mask), value).sum().backward()
     assert float(value.grad) == mask.sum()
-    served_by_the_device()
+    assert_on_device()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int32"])
 def test_unique(rng, counted, dtype):
     x = rng.integers(0, 9, (5, 8)).astype(dtype)
-    same(paddle.unique, x)
-    same(lambda a: paddle.unique(a, return_inverse=True, return_counts=True), x)
-    served_by_the_device()
+    assert_same(paddle.unique, x)
+    assert_same(lambda a: paddle.unique(a, return_inverse=True, return_counts=True), x)
+    assert_on_device()
 
 
 MADE = {
@@ -217,28 +223,28 @@ MADE = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 @pytest.mark.parametrize("name", MADE)
-def test_making(counted, name, dtype):
-    same(lambda: MADE[name](dtype))
-    served_by_the_device()
+def test_creation(counted, name, dtype):
+    assert_same(lambda: MADE[name](dtype))
+    assert_on_device()
 
 
-def test_making_more(counted):
-    same(lambda: paddle.linspace(-1.5, 4.0, 13))
-    same(lambda: paddle.linspace(3.0, 1.0, 7, "float64"))
-    same(lambda: paddle.linspace(3.0, 1.0, 1))
-    same(lambda: paddle.arange(0.0, 1.0, 0.1))
-    same(lambda: paddle.tril_indices(4, 5, -1))
-    same(lambda: paddle.triu_indices(5, 4, 1))
-    served_by_the_device()
+def test_more_creation(counted):
+    assert_same(lambda: paddle.linspace(-1.5, 4.0, 13))
+    assert_same(lambda: paddle.linspace(3.0, 1.0, 7, "float64"))
+    assert_same(lambda: paddle.linspace(3.0, 1.0, 1))
+    assert_same(lambda: paddle.arange(0.0, 1.0, 0.1))
+    assert_same(lambda: paddle.tril_indices(4, 5, -1))
+    assert_same(lambda: paddle.triu_indices(5, 4, 1))
+    assert_on_device()
 
 
 def test_repeats(rng, counted):
-    same(lambda a: paddle.repeat_interleave(a, 3, 1), numbers(rng, 2, 3, 4))
-    served_by_the_device()
+    assert_same(lambda a: paddle.repeat_interleave(a, 3, 1), numbers(rng, 2, 3, 4))
+    assert_on_device()
 
 
-def test_nothing_in_it(rng):
+def test_empty_tensors(rng):
     for program in (lambda a: paddle.concat([a, a]), lambda a: paddle.flip(a, [0]), lambda a: a.transpose([1, 0]) * 1):
-        same(program, numbers(rng, 0, 3))
-    same(lambda a: paddle.gather(a, t(np.zeros(0, "int64"))), numbers(rng, 4, 3))
-    same(lambda a: paddle.expand(a, [2, 0, 3]), numbers(rng, 0, 3))
+        assert_same(program, numbers(rng, 0, 3))
+    assert_same(lambda a: paddle.gather(a, t(np.zeros(0, "int64"))), numbers(rng, 4, 3))
+    assert_same(lambda a: paddle.expand(a, [2, 0, 3]), numbers(rng, 0, 3))

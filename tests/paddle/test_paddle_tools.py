@@ -1,4 +1,4 @@
-"""Rules for fallback on Paddle's calls; the other tools: tests/toolbox/test_paddle_calls.py."""
+"""Fallback rules on Paddle calls. The other tools are tested in tests/debug/test_paddle_calls.py."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_rules_choose_the_tier(counted):
         np.testing.assert_allclose(made.numpy(), right, rtol=1e-4, atol=1e-5)
 
 
-def test_the_profiler_of_paddle(tmp_path: Path):
+def test_paddle_profiler(tmp_path: Path):
     targets = [profiler.ProfilerTarget.CPU, profiler.ProfilerTarget.CUSTOM_DEVICE]
     ready = profiler.export_chrome_tracing(str(tmp_path))
     x = paddle.randn([16, 16])

@@ -24,34 +24,35 @@ pytestmark = [
 ]
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
-WEIGH = """
-extern "C" void run_weigh(unsigned order, float* scores, float* lse, Mask mask, i64 rows, i64 queries, i64 keys,
-                          int causal, float scale, Dropping dropping) {
+SOFTMAX = """
+extern "C" void run_softmax(unsigned order, float* scores, float* lse, Mask mask, i64 rows, i64 queries, i64 keys,
+                            int causal, float scale, Dropout dropout) {
   fibers::launch((rows + 3) / 4, 128, order,
-                 [&] { weigh(scores, lse, mask, rows, queries, keys, causal, scale, dropping); });
+                 [&] { attention_softmax(scores, lse, mask, rows, queries, keys, causal, scale, dropout); });
 }
-extern "C" void run_weigh_backward(unsigned order, float* scores, float* slopes, float* lse, Mask mask, T* grad, T* out,
-                                   i64 rows, i64 queries, i64 keys, i64 dim, int causal, float scale,
-                                   Dropping dropping) {
+extern "C" void run_softmax_backward(unsigned order, float* scores, float* score_grads, float* lse, Mask mask, T* grad,
+                                     T* out, i64 rows, i64 queries, i64 keys, i64 dim, int causal, float scale,
+                                     Dropout dropout) {
   fibers::launch((rows + 3) / 4, 128, order, [&] {
-    weigh_backward(scores, slopes, lse, mask, grad, out, rows, queries, keys, dim, causal, scale, dropping);
+    attention_softmax_backward(scores, score_grads, lse, mask, grad, out, rows, queries, keys, dim, causal, scale,
+                               dropout);
   });
 }
 """
 
-REARRANGE = """
-extern "C" void run_rearrange(unsigned order, T* to, T* from, Layout layout) {
+COPY_STRIDED = """
+extern "C" void run_copy_strided(unsigned order, T* to, T* from, Layout layout) {
   const i64 rows = layout.sizes[0] * layout.sizes[1] * layout.sizes[2];
-  fibers::launch((rows + 3) / 4, 128, order, [&] { rearrange(to, from, layout); });
+  fibers::launch((rows + 3) / 4, 128, order, [&] { copy_strided(to, from, layout); });
 }
 """
 
 FLASH = """
 extern "C" void run_flash(unsigned order, Tensor out, float* lse, Tensor query, Tensor key, Tensor value, int batches,
                           int heads, int share, int queries, int keys, int dim, int causal, float scale,
-                          Dropping dropping) {
+                          Dropout dropout) {
   const auto work = [&] {
-    flash(out, lse, query, key, value, batches, heads, share, queries, keys, dim, causal, scale, dropping);
+    flash_forward(out, lse, query, key, value, batches, heads, share, queries, keys, dim, causal, scale, dropout);
   };
   fibers::launch(batches * heads * ((queries + ROWS - 1) / ROWS), 128, order, work, SHARED_BYTES);
 }
@@ -61,25 +62,25 @@ FLASH_BACKWARD = """
 extern "C" void run_flash_backward(unsigned order, Tensor grad_query, Tensor grad_key, Tensor grad_value, Sums* sums,
                                    float* lse, Tensor grad, Tensor out, Tensor query, Tensor key, Tensor value,
                                    int batches, int heads, int share, int queries, int keys, int dim, int causal,
-                                   float scale, Dropping dropping) {
+                                   float scale, Dropout dropout) {
   const int all = batches * heads, rows = all * queries;
   fibers::launch((rows + 128 / CHUNKS - 1) / (128 / CHUNKS), 128, order,
-                 [&] { flash_sums(sums, lse, grad, out, rows, heads, queries, dim); });
+                 [&] { flash_backward_sums(sums, lse, grad, out, rows, heads, queries, dim); });
   const auto of_queries = [&] {
-    flash_queries(grad_query, grad, query, key, value, sums, batches, heads, share, queries, keys, dim, causal, scale,
-                  dropping);
+    flash_backward_query(grad_query, grad, query, key, value, sums, batches, heads, share, queries, keys, dim, causal,
+                         scale, dropout);
   };
   fibers::launch(all * ((queries + ROWS - 1) / ROWS), 128, order, of_queries, QUERIES_SHARED_BYTES);
   const auto of_keys = [&] {
-    flash_keys(grad_key, grad_value, grad, query, key, value, sums, batches, heads, share, queries, keys, dim, causal,
-               scale, dropping);
+    flash_backward_key_value(grad_key, grad_value, grad, query, key, value, sums, batches, heads, share, queries, keys,
+                             dim, causal, scale, dropout);
   };
   fibers::launch(all / share * ((keys + KEY_ROWS - 1) / KEY_ROWS), 128, order, of_keys, KEYS_SHARED_BYTES);
 }
 """
 
 
-class Dropping(ctypes.Structure):
+class Dropout(ctypes.Structure):
     _fields_ = (
         ("seed", ctypes.c_uint64),
         ("start", ctypes.c_uint64),
@@ -142,23 +143,23 @@ def call(function: Any, *given: Any, order: int = 0) -> None:
     function(ctypes.c_uint(order), *map(passed, given))
 
 
-def kept(dropping: Dropping, rows: int, keys: int) -> torch.Tensor:
+def kept(dropout: Dropout, rows: int, keys: int) -> torch.Tensor:
     """What weights are multiplied with."""
-    if dropping.below == 0:
+    if dropout.below == 0:
         return torch.ones(rows, keys, dtype=torch.float64)
-    bits = drawn_bits(dropping.seed, dropping.start, rows * -(-keys // 8)).view(rows, -1)[:, :keys]
-    return (bits >= dropping.below).double() * dropping.factor
+    bits = drawn_bits(dropout.seed, dropout.start, rows * -(-keys // 8)).view(rows, -1)[:, :keys]
+    return (bits >= dropout.below).double() * dropout.factor
 
 
 @pytest.mark.parametrize("below", [0, 20000])
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("masked", ["", "whole", "keys", "transposed"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_weigh(dtype: torch.dtype, masked: str, causal: int, below: int) -> None:
-    made = library(("attention_common.inc", "weigh.inc"), WEIGH, f"DTYPE={DTYPES.index(dtype)}")
+def test_softmax(dtype: torch.dtype, masked: str, causal: int, below: int) -> None:
+    made = library(("attention_common.inc", "attention_softmax.inc"), SOFTMAX, f"DTYPE={DTYPES.index(dtype)}")
     # The last two of three batches, of two heads.
     first, rows, queries, keys, dim, scale = 10, 20, 5, 301, 16, 0.25
-    dropping = Dropping(12345678901, 2**32 - 50, below, 1.25)
+    dropout = Dropout(12345678901, 2**32 - 50, below, 1.25)
     scores, slopes, out, grad = (torch.randn(rows, n) for n in (keys, keys, dim, dim))
     out, grad = out.to(dtype), grad.to(dtype)
     mask = torch.randn(3, 1, 1, keys) if masked == "keys" else torch.randn(3, 2, queries, keys)
@@ -170,19 +171,19 @@ def test_weigh(dtype: torch.dtype, masked: str, causal: int, below: int) -> None
     if causal:
         right = right.masked_fill(torch.arange(keys) > torch.arange(rows)[:, None] % queries, -torch.inf)
     weights, sums = torch._safe_softmax(right, -1), right.logsumexp(-1)
-    factor = kept(dropping, rows, keys)
+    factor = kept(dropout, rows, keys)
     delta = (grad.double() * out.double()).sum(-1, keepdim=True)
     wanted = weights * (slopes.double() * factor - delta) * scale
     close = {torch.float32: 1e-5, torch.float16: 1e-3}.get(dtype, 1e-2)
     lse, raw, width = torch.empty(rows), scores.clone(), keys * 4 // dtype.itemsize
     one = Mask(mask.data_ptr(), 2, first, (ctypes.c_int64 * 4)(*mask.stride())) if masked else Mask()
-    call(made.run_weigh, raw, lse, one, rows, queries, keys, ctypes.c_int(causal), scale, dropping, order=1)
+    call(made.run_softmax, raw, lse, one, rows, queries, keys, ctypes.c_int(causal), scale, dropout, order=1)
     torch.testing.assert_close(lse.double(), sums, rtol=1e-5, atol=1e-5)
     found = raw.view(dtype).view(rows, width)[:, :keys]
     torch.testing.assert_close(found.double(), weights * factor, rtol=close, atol=close)
     call(
-        made.run_weigh_backward,
-        *(scores, slopes, lse, one, grad, out, rows, queries, keys, dim, ctypes.c_int(causal), scale, dropping),
+        made.run_softmax_backward,
+        *(scores, slopes, lse, one, grad, out, rows, queries, keys, dim, ctypes.c_int(causal), scale, dropout),
     )
     found, slope = (t.view(dtype).view(rows, width)[:, :keys] for t in (scores, slopes))
     torch.testing.assert_close(found.double(), weights * factor, rtol=close, atol=close)
@@ -190,14 +191,15 @@ def test_weigh(dtype: torch.dtype, masked: str, causal: int, below: int) -> None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_rearrange(dtype: torch.dtype) -> None:
-    made = library(("attention_common.inc", "weigh.inc"), WEIGH + REARRANGE, f"DTYPE={DTYPES.index(dtype)}")
+def test_copy_strided(dtype: torch.dtype) -> None:
+    sources = ("attention_common.inc", "attention_softmax.inc")
+    made = library(sources, SOFTMAX + COPY_STRIDED, f"DTYPE={DTYPES.index(dtype)}")
     given = torch.randn(2, 5, 3, 70).to(dtype).transpose(1, 2)[..., ::2].expand(2, 3, 5, 35)
     mask = torch.randn(5, 1).to(dtype).expand(2, 3, 5, 35)
     to = torch.full((2, 5, 3, 40), torch.nan, dtype=dtype).transpose(1, 2)[..., 1:36]
     for source in (given, mask):
         fours = [(ctypes.c_int64 * 4)(*numbers) for numbers in (to.shape, to.stride(), source.stride())]
-        call(made.run_rearrange, to, source, Layout(*fours))
+        call(made.run_copy_strided, to, source, Layout(*fours))
         assert torch.equal(to, source)
     assert to._base is not None
     assert to._base[..., 36:].isnan().all()
@@ -221,10 +223,10 @@ def test_flash(dtype: torch.dtype, shape: tuple[int, ...], causal: int, below: i
     """Tensors with the heads of a row beside each other, keys and values in one, and gradients each in its own way."""
     batches, heads, share, queries, keys, dim = shape
     definitions = (f"DTYPE={DTYPES.index(dtype)}", f"DIM={64 if dim <= 64 else 128}", f"DROPS={int(below > 0)}")
-    shared = ("attention_common.inc", "attention_tiles.inc")
-    made = library((*shared, "flash.inc"), FLASH, *definitions)
+    shared = ("attention_common.inc", "flash_tiles.inc")
+    made = library((*shared, "flash_forward.inc"), FLASH, *definitions)
     backward = library((*shared, "flash_backward.inc"), FLASH_BACKWARD, *definitions)
-    dropping = Dropping(12345678901, 2**32 - 50, below, 1.25)
+    dropout = Dropout(12345678901, 2**32 - 50, below, 1.25)
     scale = 0.2 if causal else 0.3
     q = torch.randn(batches, queries, heads, dim).to(dtype).transpose(1, 2)
     g = torch.randn(batches, heads, queries, dim).to(dtype)
@@ -233,11 +235,11 @@ def test_flash(dtype: torch.dtype, shape: tuple[int, ...], causal: int, below: i
     scores = right[0] @ right[1].repeat_interleave(share, 1).mT * scale
     if causal:
         scores = scores.masked_fill(torch.ones(queries, keys, dtype=torch.bool).triu(1), -torch.inf)
-    factor = kept(dropping, batches * heads * queries, keys).view(batches, heads, queries, keys)
+    factor = kept(dropout, batches * heads * queries, keys).view(batches, heads, queries, keys)
     expected = (scores.softmax(-1) * factor) @ right[2].repeat_interleave(share, 1)
     wanted = torch.autograd.grad(expected, right, g.double())
     sizes = map(ctypes.c_int, (batches, heads, share, queries, keys, dim, causal))
-    rest = (*sizes, scale, dropping)
+    rest = (*sizes, scale, dropout)
     close = 2e-3 if dtype is torch.float16 else 2e-2
     inputs = [Strided(t) for t in (q, k, v)]
     results = []

@@ -97,11 +97,11 @@ def test_flash_attention(on_nv: Run) -> None:
         """
         import torch
         import hardpoint
-        import hardpoint.cuda
+        import hardpoint.devices.cuda
         from torch.nn.functional import scaled_dot_product_attention as attention
 
         def run(flash, shape, **options):
-            before = hardpoint.cuda.allow_flash(flash)
+            before = hardpoint.devices.cuda.allow_flash(flash)
             torch.manual_seed(1)
             batch, heads, key_heads, queries, keys, dim = shape
             q, g = (torch.randn(batch, heads, queries, dim).bfloat16() for _ in range(2))
@@ -114,10 +114,10 @@ def test_flash_attention(on_nv: Run) -> None:
             tiers = [t for op, t in hardpoint.counters().items() if "fused_attention_overrideable" in op]
             assert len(tiers) == 2
             assert all(("vendor" in t) is flash for t in tiers), tiers
-            hardpoint.cuda.allow_flash(before)
+            hardpoint.devices.cuda.allow_flash(before)
             return [t.detach().float().cpu() for t in (out, *grads)]
 
-        assert hardpoint.cuda.allow_flash()  # from the start
+        assert hardpoint.devices.cuda.allow_flash()  # from the start
         for shape, options in [
             ((1, 4, 2, 70, 40, 64), {"dropout_p": 0.3}),
             ((2, 1, 1, 30, 70, 24), {"is_causal": True, "dropout_p": 0.2}),
@@ -171,10 +171,10 @@ def test_flash_attention_can_be_off(on_nv: Run) -> None:
     on_nv(
         """
         import torch
-        import hardpoint.cuda
+        import hardpoint.devices.cuda
 
         torch.empty(1, device="nv")
-        assert not hardpoint.cuda.allow_flash(False)
+        assert not hardpoint.devices.cuda.allow_flash(False)
         """,
         HARDPOINT_FLASH="0",
     )

@@ -1,4 +1,4 @@
-"""Every usual portable kernel compiles for NVIDIA devices. This needs their compiler, NVRTC, but no device."""
+"""Every prebuilt portable kernel compiles for NVIDIA devices. This needs their compiler, NVRTC, but no device."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import hardpoint.kernels
-from hardpoint import cuda
+from hardpoint.devices import cuda
 from hardpoint.kernels.fused import Region, Step
-from hardpoint.kernels.source import generate
+from hardpoint.kernels.generator import generate
 
 #: For the H100 and H200, with the options of plugins/cuda/nvrtc.cpp.
 OPTIONS = (b"--gpu-architecture=sm_90", b"--fmad=false", b"--disable-warnings")
@@ -78,19 +78,19 @@ def assembly(name: str, description: str) -> str:
     return found
 
 
-def usual() -> Iterator[tuple[str, str]]:
+def prebuilt_kernels() -> Iterator[tuple[str, str]]:
     """The kernels that are compiled for sim when the package is built, as a device with groups asks for them."""
-    listed = Path(hardpoint.kernels.__file__).parent / "usual.txt"
+    listed = Path(hardpoint.kernels.__file__).parent / "prebuilt_kernels.txt"
     for line in listed.read_text().splitlines():
         name, _, description = line.partition("\t")
-        if not name.startswith("convolution_vectors:"):  # for groups of one work-item
+        if not name.startswith("convolution_cpu:"):  # for groups of one work-item
             yield name, description.replace("BLOCK=128", "BLOCK=32")
 
 
 @needs_nvrtc
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_usual_kernels_compile() -> None:
+def test_prebuilt_kernels_compile() -> None:
     def attempt(kernel: tuple[str, str]) -> str:
         made = generate(*kernel, "cuda", GROUP_SIZE)
         assert made is not None, kernel
@@ -98,7 +98,7 @@ def test_usual_kernels_compile() -> None:
         return f"{kernel}: {found}" if found else ""
 
     with ThreadPoolExecutor(2) as pool:
-        assert [text for text in pool.map(attempt, usual()) if text] == []
+        assert [text for text in pool.map(attempt, prebuilt_kernels()) if text] == []
 
 
 def step(op: str, *inputs: str, result: str = "f32", attributes: tuple[str, ...] = ()) -> Step:
@@ -162,7 +162,7 @@ VECTORS = [
     ("foreach:map1", "T=f32 SLOTS=96 OP=0", "ld.global.v4.f32", "st.global.v4.f32"),
     ("foreach:map3", "T=bf16 SLOTS=54 OP=41", "ld.global.v4.u32", "st.global.v4.u32"),
     (
-        "normalisation:rows_backward",
+        "normalization:rows_backward",
         "T=f32 W=f32 RMS=0 HAS_WEIGHT=1 WANTED=1 PARTS=1",
         "ld.global.v4.f32",
         "st.global.v4.f32",
@@ -186,12 +186,12 @@ def test_attention_compiles(dtype: int) -> None:
     """The plug-in's own kernels; tests/plugins/test_cuda_attention.py says that they are right."""
     plugin = Path(__file__).parents[2] / "plugins" / "cuda"
     texts = {path.name: path.read_text().replace('R"cuda(', "").replace(')cuda"', "") for path in plugin.glob("*.inc")}
-    assert complaint(texts["attention_common.inc"] + texts["weigh.inc"], f"DTYPE={dtype}") == ""
-    shared = texts["attention_common.inc"] + texts["attention_tiles.inc"]
+    assert complaint(texts["attention_common.inc"] + texts["attention_softmax.inc"], f"DTYPE={dtype}") == ""
+    shared = texts["attention_common.inc"] + texts["flash_tiles.inc"]
     for size in (64, 128) if dtype else ():
         for drops in (0, 1):
             given = (f"DTYPE={dtype}", f"DIM={size}", f"DROPS={drops}")
-            for name in ("flash.inc", "flash_backward.inc"):
+            for name in ("flash_forward.inc", "flash_backward.inc"):
                 assert complaint(shared + texts[name], *given) == ""
 
 

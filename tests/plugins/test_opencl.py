@@ -12,12 +12,12 @@ from subprocess import CompletedProcess
 import pytest
 from opencl_driver import installed_library, needs_opencl
 
-from hardpoint import opencl
+from hardpoint.devices import opencl
 
 RunPython = Callable[..., CompletedProcess[str]]
 
 
-LOAD = f"import hardpoint.plugins as p; p.load_path({opencl.library()!r}, probe=False)"
+LOAD = f"import hardpoint._discovery as p; p.load_path({opencl.library()!r}, trial=False)"
 
 
 def test_message_without_a_driver(run_python: RunPython, tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_message_without_a_driver(run_python: RunPython, tmp_path: Path) -> None
 @needs_opencl
 def test_message_for_a_name_that_no_device_has(run_python: RunPython) -> None:
     done = run_python(LOAD, check=False, HARDPOINT_OPENCL_DEVICE="no such device")
-    assert "no usable device named by HARDPOINT_OPENCL_DEVICE=no such device. It has:\n  0: " in done.stderr
+    assert "no usable device named by HARDPOINT_OPENCL_DEVICE=no such device. Devices found:\n  0: " in done.stderr
 
 
 @needs_opencl
@@ -208,13 +208,13 @@ def test_without_double_precision(run_python: RunPython, tmp_path: Path) -> None
         """
         import torch
         import hardpoint
-        from hardpoint.kernels import portable
+        from hardpoint.kernels import specializer
 
-        generate = portable.generate
+        generate = specializer.generate
         def without(*args):
             made = generate(*args)
             return made and ("#define HP_NO_F64 1\\n" + made[0], *made[1:])
-        portable.generate = without
+        specializer.generate = without
 
         x, y = torch.randn(500), torch.randn(500)
         numbers = [0.1, -3.0, 1e-42, 1e30, float("inf"), 0.0]
@@ -303,15 +303,15 @@ def test_paddle(run_python: RunPython, name: str) -> None:
 
         import hardpoint
 
-        # In single precision few images' batch normalisation makes too much of a rounding.
+        # In single precision few images' batch normalization makes too much of a rounding.
         dtype, tolerance = ("float32", 1e-4) if {name!r} == "digits" else ("float64", 1e-7)
         paddle.set_default_dtype(dtype)
         data = load_digits()
-        grey = np.kron(data.images[:64, None] / 16, np.ones((4, 4))).astype(dtype)  # 32 x 32
+        gray = np.kron(data.images[:64, None] / 16, np.ones((4, 4))).astype(dtype)  # 32 x 32
         if {name!r} == "digits":
-            images, labels, make = grey[..., 2:30, 2:30], data.target[:64], paddle.vision.models.LeNet
+            images, labels, make = gray[..., 2:30, 2:30], data.target[:64], paddle.vision.models.LeNet
         else:
-            images, labels = np.repeat(grey[:8], 3, axis=1), data.target[:8]
+            images, labels = np.repeat(gray[:8], 3, axis=1), data.target[:8]
             make = lambda: paddle.vision.models.resnet18(num_classes=10)
         start = {{name: value.numpy() for name, value in make().state_dict().items()}}
 

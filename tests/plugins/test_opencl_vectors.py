@@ -134,7 +134,7 @@ def test_softmax(run_python: RunPython) -> None:
     )
 
 
-def test_normalisation_of_rows(run_python: RunPython) -> None:
+def test_normalization_of_rows(run_python: RunPython) -> None:
     """Rows that a group keeps and longer ones; more rows than there are parts of the weights' gradients."""
     run(
         run_python,

@@ -1,11 +1,11 @@
-"""A newcomer's machine."""
+"""A virtual environment for generated projects."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from newcomer import Machine
+from virtual_environment import Machine
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``hardpoint new``: names that it refuses, what it writes, and what it says."""
+"""``hardpoint new``: rejected names, generated files, and messages."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 REFUSED = {
-    ("device", "My-Chip"): "starts with a letter",
-    ("device", "2chips"): "starts with a letter",
+    ("device", "My-Chip"): "starting with a letter",
+    ("device", "2chips"): "starting with a letter",
     ("device", "a" * 33): "at most 32",
-    ("device", "class"): "word of Python",
+    ("device", "class"): "Python keyword",
     ("device", "json"): "Python package",
-    ("device", "cuda"): "device type of torch itself",
-    ("device", "gpu"): "device type of Paddle itself",
+    ("device", "cuda"): "built-in device type of torch",
+    ("device", "gpu"): "built-in device type of Paddle",
     ("device", "sim"): "simulated device",
     ("device", "nn"): "would hide torch.nn",
     ("device", "backward"): "would hide Tensor.backward",
-    ("ops", "aten"): "one of torch's own",
-    ("ops", "onednn"): "has operators in this torch already",
+    ("ops", "aten"): "is a namespace of torch",
+    ("ops", "onednn"): "already has operators in this torch",
     ("ops", "torch"): "Python package",
 }
 
@@ -41,17 +41,17 @@ def test_bad_names(kind: str, name: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     status, said = run(kind, name)
     assert status == 2
-    assert "refused" in said
+    assert "error" in said
     assert REFUSED[kind, name] in said
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     status, said = run("device", "mine")
     assert status == 2
-    assert "mine exists already" in said
+    assert "mine already exists" in said
     assert run("device", "mine", "--to", "other")[0] == 0
     assert (tmp_path / "other" / "pyproject.toml").exists()
 
@@ -63,8 +63,8 @@ PROJECTS = [
 
 
 @pytest.mark.parametrize(("kind", "flags", "name"), PROJECTS, ids=lambda v: "-".join(v) if isinstance(v, list) else v)
-def test_what_is_written(kind: str, flags: list[str], name: str, tmp_path: Path) -> None:
-    """Another name everywhere, few lines, and clean by ruff's rules."""
+def test_generated_files(kind: str, flags: list[str], name: str, tmp_path: Path) -> None:
+    """The template's name is replaced everywhere, the code is short, and ruff accepts it."""
     folder = tmp_path / name
     status, said = run(kind, name, *flags, "--to", str(folder))
     assert status == 0, said
@@ -80,7 +80,7 @@ def test_what_is_written(kind: str, flags: list[str], name: str, tmp_path: Path)
     subprocess.run([sys.executable, "-m", "ruff", "check", "--quiet", str(folder)], check=True)
 
 
-def test_there_is_no_project_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for command in (["build"], ["test"], ["wheel"]):
         done = CliRunner().invoke(app, command)

@@ -1,4 +1,4 @@
-"""What a newcomer does with a device's project, in each language: new, both builds, install, run in both frameworks."""
+"""A device project in each language: generate, build in two ways, install, and run in both frameworks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from newcomer import WITHOUT_FRAMEWORKS, Machine
+from virtual_environment import WITHOUT_FRAMEWORKS, Machine
 
 pytestmark = pytest.mark.slow
 
@@ -44,12 +44,12 @@ def test_device(lang: str, machine: Machine, tmp_path: Path, capsys: pytest.Capt
     with capsys.disabled():
         print(f" {lang}:", re.search(r"\d+ lines of code", said)[0], end=" ")
 
-    if lang == "c":  # the inner loop, before anything is installed
+    if lang == "c":  # before anything is installed
         tested = machine.hardpoint("test", "-q", "tests/test_torch.py", "-k", "test_add or matmul", cwd=project).stdout
         assert "6 passed" in tested
         assert (project / "src" / "acme" / "libacme.so").exists()
 
-    # No framework is needed to build, and none to check. A device that is asked for need not be there yet.
+    # Building and checking need no framework, and HARDPOINT_DEVICE may name a device that is not installed yet.
     asked = {"HARDPOINT_DEVICE": "acme", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     machine.pip("wheel", ".", "-w", "dist", "--no-build-isolation", cwd=project, **WITHOUT_FRAMEWORKS, **asked)
     wheel = next((project / "dist").glob("*.whl"))
@@ -80,8 +80,27 @@ def test_device(lang: str, machine: Machine, tmp_path: Path, capsys: pytest.Capt
     listed = machine.hardpoint("devices").stdout
     assert "package acme" in listed
     assert "My first chip" in listed
-    # One framework at a time: what one adapter brings along must not be missing without it.
+    # In separate processes: each framework must work without the other's adapter.
     for tests in ("tests/test_torch.py", "tests/test_paddle.py"):
         tested = machine.run("-m", "pytest", "-q", "-p", "no:cacheprovider", tests, cwd=project).stdout
         assert re.search(r"\d+ passed", tested)
         assert "skipped" not in tested
+
+
+@pytest.mark.parametrize("lang", ["c", "python"])
+def test_refused_plugin_stops_before_the_tests(lang: str, machine: Machine, tmp_path: Path) -> None:
+    machine.hardpoint("new", "device", "acme", "--lang", lang)
+    project = tmp_path / "acme"
+    file, line, broken = {
+        "c": ("csrc/runtime.c", ".free = release", ".free = 0"),
+        "python": ("src/acme/device.py", "def free(self", "free = None\n\n    def other(self"),
+    }[lang]
+    source = project / file
+    assert line in source.read_text()
+    source.write_text(source.read_text().replace(line, broken))
+    done = machine.hardpoint("test", cwd=project, check=False)
+    assert done.returncode == 1
+    (said,) = done.stdout.splitlines()
+    assert said.startswith(f"refused: {project}/src/acme/")
+    assert "HpPlugin lacks the required function(s) free: set them" in said
+    assert "Traceback" not in done.stderr

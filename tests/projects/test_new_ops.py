@@ -1,4 +1,4 @@
-"""What a newcomer does with an operator's project, told to torch in Python and in C++: new, wheel, install, run."""
+"""An operator project, registered with torch from Python or C++: generate, build, install, run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from newcomer import WITHOUT_FRAMEWORKS, Machine
+from virtual_environment import WITHOUT_FRAMEWORKS, Machine
 
 from hardpoint.projects.render import TEMPLATES
 
@@ -29,11 +29,11 @@ def test_ops(flags: list[str], machine: Machine, tmp_path: Path, capsys: pytest.
     project = tmp_path / "acme"
     with capsys.disabled():
         print(f" {flags or 'python'}:", re.search(r"\d+ lines of code", said)[0], end=" ")
-    # Without C++ against torch no framework is needed to build, and the wheel serves every Python and torch.
+    # Without C++ code for torch, the build needs no framework and the wheel works with every Python and torch.
     hidden = {"CFLAGS": "-O0"} if flags else WITHOUT_FRAMEWORKS
     checked = machine.hardpoint("wheel", cwd=project, **hidden).stdout
     wheel = next((project / "dist").glob("*.whl"))
-    assert "acme/libacme.so frameworks: no symbol of torch or Paddle" in checked
+    assert "acme/libacme.so frameworks: no dependency on torch or Paddle" in checked
     assert ("acme/_C" in checked) == bool(flags)
     assert ("torch==" in checked) == bool(flags)
     assert ("-py3-none-" in wheel.name) != bool(flags)
@@ -47,13 +47,13 @@ def test_ops(flags: list[str], machine: Machine, tmp_path: Path, capsys: pytest.
     assert re.search(r"\d+ passed", tested)
     assert "skipped" not in tested
     if not flags:
-        # A machine with Paddle alone.
+        # With Paddle only.
         assert machine.run("-c", PADDLE_ALONE, HARDPOINT_DEVICE="sim").stdout.startswith("0.7310")
-        # A device that has neither a compiler nor a kernel: torch's and Paddle's own operators do the work.
+        # Without a compiler or a kernel, operators of torch and Paddle do the work.
         other = {
             "HARDPOINT_PLUGIN_PATH": str(TEMPLATES / "device" / "python" / "src" / "mychip" / "device.py"),
             "HARDPOINT_DEVICE": "mychip",
         }
-        selected = ["-k", "values or broadcasting or graph or work", "tests"]
+        selected = ["-k", "values or broadcasting or graph or tiers", "tests"]
         tested = machine.run("-m", "pytest", "-q", "-p", "no:cacheprovider", *selected, cwd=project, **other).stdout
         assert re.search(r"\d+ passed, 1 skipped", tested)

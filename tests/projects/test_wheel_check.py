@@ -1,4 +1,4 @@
-"""The ABI check of wheels finds what it promises to find: each wheel here has one defect."""
+"""The ABI check of wheels: each wheel has one defect."""
 
 from __future__ import annotations
 
@@ -17,8 +17,22 @@ METADATA = "Metadata-Version: 2.1\nName: acme\nVersion: 1\nRequires-Dist: {}\n"
 ENTRY = "[hardpoint.plugins]\nacme = acme:library\n"
 GOOD = """
 #include <hardpoint/plugin.h>
-HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin** plugin) {
-  return host->fail(HP_ERROR, "%p", (void*)plugin);
+static HpStatus device_count(int* count) { *count = 1; return HP_OK; }
+static HpStatus allocate(int device, size_t bytes, void** ptr) {
+  (void)device, (void)bytes, (void)ptr;
+  return HP_OUT_OF_MEMORY;
+}
+static HpStatus release(int device, void* ptr) { (void)device, (void)ptr; return HP_OK; }
+static HpStatus copy(int device, void* dst, const void* src, size_t bytes, HpStream stream) {
+  (void)device, (void)dst, (void)src, (void)bytes, (void)stream;
+  return HP_OK;
+}
+static const HpPlugin plugin = {HP_PLUGIN_HEADER, .name = "acme", .device_count = device_count, .allocate = allocate,
+                                .free = release, .copy_to_device = copy, .copy_to_host = copy, .copy_on_device = copy};
+HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin** result) {
+  (void)host;
+  *result = &plugin;
+  return HP_OK;
 }
 HP_EXPORT int __tvm_ffi_add(void* self, const void* args, int32_t count, void* result) {
   return self == args && count == 0 && result == self;
@@ -34,7 +48,7 @@ def make(
     requires: str = "hardpoint",
     module: str = "acme/__init__.py",
 ) -> dict[str, wheel_check.Finding]:
-    """The findings, by subject, of a wheel with one library."""
+    """Findings by subject for a wheel with one library."""
     (folder / "plugin.c").write_text(source)
     library = compile_c(folder / "plugin.c", folder / "libacme.so", "-shared", "-fPIC", *flags)
     wheel = folder / "acme-1-py3-none-linux_x86_64.whl"
@@ -47,12 +61,20 @@ def make(
     return {finding.subject: finding for finding in wheel_check.check(wheel)}
 
 
-def test_a_good_wheel(tmp_path: Path) -> None:
+def test_valid_wheel(tmp_path: Path) -> None:
     found = make(tmp_path, GOOD, f"-Wl,--version-script={exports()}")
     assert {finding.ok for finding in found.values()} == {True}
     shown = found["acme/libacme.so exports"].detail
     assert sorted(shown.split(", ")) == ["__tvm_ffi_add", "hp_plugin_init"]
     assert "manylinux_2_17" in found["acme/libacme.so runs on"].detail
+    assert found["acme/libacme.so loads"].detail == "accepted by this Hardpoint"
+
+
+def test_plugin_without_its_device(tmp_path: Path) -> None:
+    """A wheel may be built on a machine without the device."""
+    found = make(tmp_path, GOOD.replace("*count = 1", "*count = 0"))["acme/libacme.so loads"]
+    assert found.ok is None
+    assert found.detail.startswith("refused on this machine: plug-in 'acme' found no device")
 
 
 EXPORTS_MORE = GOOD + "HP_EXPORT void Malloc(void) {}\n"
@@ -67,7 +89,17 @@ DEFECTS = {
     "torch": ({"source": NEEDS_TORCH}, "acme/libacme.so frameworks", "_ZN2at4_ops10add_Tensor"),
     "paddle": ({"source": NEEDS_PADDLE}, "acme/libacme.so frameworks", "PD_GetStream"),
     "python": ({"source": NEEDS_PYTHON}, "acme/libacme.so Python", "PyErr_Clear"),
-    "no entry point": ({"entry": ""}, "entry point", "nobody finds the plug-in"),
+    "refused": (
+        {"source": GOOD.replace(".copy_to_host = copy, ", "")},
+        "acme/libacme.so loads",
+        "refused: HpPlugin lacks the required function(s) copy_to_host:",
+    ),
+    "crashes": (
+        {"source": GOOD.replace("(void)host;", "(void)host; __builtin_trap();")},
+        "acme/libacme.so loads",
+        "refused: crashed with signal 4",
+    ),
+    "no entry point": ({"entry": ""}, "entry point", "so that the plug-in is found"),
     "no module": ({"module": "other.py"}, "entry point", "no module acme"),
     "requires torch": ({"requires": "torch>=2"}, "requirements", "torch>=2"),
     "requires nothing": ({"requires": "numpy"}, "requirements", 'dependencies = ["hardpoint"]'),
@@ -85,8 +117,8 @@ def test_defects(defect: str, tmp_path: Path) -> None:
     assert words in done.output
 
 
-def test_a_library_that_is_linked(tmp_path: Path) -> None:
-    """A framework's is an error; a driver's is for the reader to judge."""
+def test_linked_libraries(tmp_path: Path) -> None:
+    """Linking a framework is an error; linking a driver is reported for review."""
     for name in ("torch_cpu", "acmedriver"):
         stub = tmp_path / f"{name}.c"
         stub.write_text(f"void {name}_call(void);\nvoid {name}_call(void) {{}}\n")
@@ -100,7 +132,7 @@ def test_a_library_that_is_linked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_a_module_that_is_bound_to_torch(pinned: bool, tmp_path: Path) -> None:
+def test_module_linked_to_torch(pinned: bool, tmp_path: Path) -> None:
     stub = tmp_path / "torch.c"
     stub.write_text("void torch_call(void);\nvoid torch_call(void) {}\n")
     compile_c(stub, tmp_path / "libtorch_cpu.so", "-shared", "-fPIC", "-Wl,-soname,libtorch_cpu.so")
@@ -114,7 +146,7 @@ def test_a_module_that_is_bound_to_torch(pinned: bool, tmp_path: Path) -> None:
     assert "libtorch_cpu.so" in found.detail
 
 
-def test_what_is_too_new_for_a_policy() -> None:
+def test_manylinux_policies() -> None:
     newest = {"GLIBC": "2.17", "GLIBCXX": "3.4.20"}
     fitting = [name for name, limits in wheel_check.POLICIES.items() if wheel_check._fits(newest, limits)]
     assert fitting[0] == "manylinux_2_24"
@@ -122,9 +154,9 @@ def test_what_is_too_new_for_a_policy() -> None:
     assert not any(wheel_check._fits({"GLIBC": "2.38"}, limits) for limits in wheel_check.POLICIES.values())
 
 
-def test_what_is_no_wheel(tmp_path: Path) -> None:
+def test_invalid_wheel(tmp_path: Path) -> None:
     (tmp_path / "no.whl").write_text("no")
     for path in (tmp_path / "no.whl", tmp_path / "missing.whl", ROOT / "README.md"):
         done = CliRunner().invoke(app, ["wheel", "--check", str(path)])
         assert done.exit_code == 2
-        assert "failed" in done.output
+        assert "error" in done.output

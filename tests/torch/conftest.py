@@ -1,4 +1,4 @@
-"""The device under test, the same start for every test, and no device memory left behind by any."""
+"""The device under test, and a check after every test that it left no device memory allocated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import hardpoint
-import hardpoint.sim
+import hardpoint.devices.sim
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,7 +26,7 @@ def device() -> str:
 
 @pytest.fixture
 def counted():
-    """Counters that start at zero."""
+    """Reset the counters; returns a function that reads them."""
     hardpoint.reset_counters()
     return hardpoint.counters
 
@@ -53,18 +53,18 @@ def _settle() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _same_start_and_no_leak(request):
+def _check_leaks(request):
     before = _allocated()
     yield
-    hardpoint.sim.set_fault("")
+    hardpoint.devices.sim.set_fault("")
     torch.sim.set_device(0)
     if getattr(request.node, "failed_call", False):
-        return  # its traceback keeps tensors alive
+        return  # the traceback keeps tensors alive
     _settle()
     if _more_than(before):
         gc.collect()
         _settle()
-    # autograd's thread for the device may drop its last tensors a moment after the call that it served has returned.
+    # autograd's device thread may free its last tensors shortly after backward returns.
     deadline = time.monotonic() + 5
     while _more_than(before) and time.monotonic() < deadline:
         time.sleep(0.01)

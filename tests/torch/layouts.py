@@ -1,4 +1,4 @@
-"""Views of a tensor of three dimensions, the first two of size 6."""
+"""Views of a 3-dimensional tensor whose first two sizes are 6."""
 
 VIEWS = {
     "contiguous": lambda t: t,

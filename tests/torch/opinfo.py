@@ -1,4 +1,4 @@
-"""Operators against the CPU on PyTorch's own sample inputs; the tests of families of operators share it."""
+"""Compare operators with the CPU on OpInfo samples; shared by the tests of operator families."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ FULL = (torch.float32, torch.float64)
 FLOATS = (*FULL, *LOW)
 DTYPES = (*FLOATS, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 
-#: Low precision is computed in float32 and rounded once, which is what a device is expected to do.
+#: 16-bit floats: computed in float32 and rounded once, as expected of a device.
 LOW_IN_SINGLE = dict.fromkeys(LOW, torch.float32)
-#: Where the CPU's own float32 is not accurate enough to judge by.
+#: For operators whose float32 results on the CPU are too inaccurate as a reference.
 SINGLE_IN_DOUBLE = {**LOW_IN_SINGLE, torch.float32: torch.float64}
-#: So judged, in every floating-point dtype, with gradients in low precision, too.
+#: The same for every floating-point dtype, including 16-bit gradients.
 IN_DOUBLE: dict[str, Any] = {"dtypes": FLOATS, "reference": SINGLE_IN_DOUBLE, "gradients": FLOATS}
 
-#: The families that read and write by index serve each other's operators.
+#: Families of index operators, which serve each other's operators.
 INDEX = ("indexing", "scatter", "selection", "embedding_bag")
 
 
 def label(entry: Any) -> str:
-    """An entry's name, with that of its variant."""
+    """Name of an entry with its variant."""
     return f"{entry.name}.{entry.variant_test_name}" if entry.variant_test_name else str(entry.name)
 
 
 def entries(*names: str) -> list[Any]:
-    """OpInfo entries by name, with all variants of each, as parameters of a test; or by name and variant."""
+    """Test parameters: OpInfo entries by name with all their variants, or by name and variant."""
     found = [e for e in op_db if (e.name in names or label(e) in names) and "cudnn" not in e.variant_test_name]
     missing = set(names) - {e.name for e in found} - {label(e) for e in found}
     assert not missing, f"this torch has no sample inputs for {missing}"
@@ -48,13 +48,13 @@ def _base(overload: str) -> str:
 
 
 def on_cpu(*families: str) -> list[str]:
-    """Operators of these families, in any form, that the CPU served since the counters were reset."""
+    """Overloads of these families that ran on the CPU since the counters were reset."""
     mine = {f"aten::{_base(overload)}" for family in families for op in ops.family_ops(family) for overload in op.aten}
     return [name for name, tiers in hardpoint.counters().items() if "cpu" in tiers and _base(name) in mine]
 
 
 def move(value: Any, target: Any) -> Any:
-    """Arguments with every tensor sent to a device, or to a dtype where it is a floating-point or complex one."""
+    """Move every tensor to a device, or every floating-point and complex tensor to a dtype."""
     if isinstance(value, torch.Tensor):
         if isinstance(target, torch.dtype):
             if not value.is_floating_point() and not value.is_complex():
@@ -82,7 +82,7 @@ def tensors(value: Any) -> list[torch.Tensor]:
 def close(
     actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, low: float = 2e-2, **options: float
 ) -> None:
-    """Equal within torch's tolerance, or the given one; within ``low`` where either side was rounded to a low dtype."""
+    """Equal within torch's tolerance or the given one; within ``low`` where either side was rounded to 16 bits."""
     if dtype in LOW:
         options = {"rtol": low, "atol": low}
     torch.testing.assert_close(actual.detach().cpu(), expected.detach().to(actual.dtype), equal_nan=True, **options)
@@ -90,7 +90,7 @@ def close(
 
 @dataclass
 class Run:
-    """A sample that ran on both."""
+    """A sample with its results on the device and on the CPU."""
 
     dtype: torch.dtype
     sample: Any
@@ -100,11 +100,11 @@ class Run:
     actual: list[torch.Tensor]
 
     def results(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Ours and the CPU's, side by side."""
+        """Pairs of device and CPU results."""
         return zip(self.actual, self.expected, strict=True)
 
     def gradients(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Ours and the CPU's, of all arguments that have one."""
+        """Pairs of device and CPU gradients, of all arguments that have one."""
         leaves, twins = ([t for t in tensors(list(_values(g))) if t.requires_grad] for g in (self.given, self.ours))
         pairs = [(a, b) for a, b in self.results() if b.requires_grad]
         if not leaves or not pairs:
@@ -131,10 +131,10 @@ def runs(
     gradients: tuple[torch.dtype, ...] = FULL,
     skip: str = "",
 ) -> Iterator[Run]:
-    """The entry's samples; counters hold what ran on the device since the sample began.
+    """Run the entry's samples; the counters are reset before each one.
 
-    ``reference`` tells in what dtype the CPU computes, ``gradients`` for which dtypes arguments want one; samples with
-    a value for the argument ``skip`` are left out.
+    ``reference`` maps a dtype to the one that the CPU computes in. ``gradients`` lists the dtypes whose arguments
+    require gradients. Samples with the argument ``skip`` are skipped.
     """
     ran = 0
     for dtype in dtypes:
@@ -149,7 +149,7 @@ def runs(
             try:
                 expected = tensors(entry(given[0], *given[1], **given[2]))
             except (RuntimeError, TypeError, ValueError, IndexError):
-                continue  # samples of mistakes
+                continue  # error samples
             hardpoint.reset_counters()
             yield Run(dtype, sample, given, ours, expected, tensors(entry(ours[0], *ours[1], **ours[2])))
             ran += 1
@@ -159,30 +159,30 @@ def runs(
 def compare(
     entry: Any,
     *families: str,
-    places: int | None = None,
+    index_result: int | None = None,
     cpu: tuple[torch.dtype, ...] = (),
     low: float = 2e-2,
     single: float = 0,
     **how: Any,
 ) -> None:
-    """Results and gradients of the samples that ``runs`` gives; nothing of the families may go to the CPU.
+    """Compare results and gradients of the samples from ``runs``; no operator of the families may run on the CPU.
 
-    ``places``: this result tells where elements were found, and of equal ones either may be told. Random floats of full
-    precision are not equal. ``cpu`` lists dtypes of which something goes to the CPU; ``low`` and ``single`` are
-    tolerances, for low precision and for float32.
+    ``index_result``: number of the result with indices of elements. Among equal elements any index is valid, so it is
+    only compared for random floats of full precision, which have no equals. ``cpu`` lists dtypes that partly run on the
+    CPU; ``low`` and ``single`` are the tolerances for 16-bit floats and float32.
     """
     ran, fell = set(), set()
     for run in runs(entry, **how):
         options = {"rtol": single, "atol": single} if single and run.dtype is torch.float32 else {}
         for number, (actual, expected) in enumerate(run.results()):
-            if number == places and run.dtype not in FULL:
+            if number == index_result and run.dtype not in FULL:
                 assert actual.dtype == expected.dtype == torch.int64
                 assert actual.shape == expected.shape
             else:
                 close(actual, expected, run.dtype, low, **options)
         if run.dtype in how.get("gradients", FULL):
             for actual, expected in run.gradients():
-                # Formed from results that were rounded before.
+                # Computed from rounded results.
                 close(actual, expected, run.dtype, 4 * low, **options)
         assert run.dtype in cpu or not on_cpu(*families), f"{run.dtype}: {on_cpu(*families)} served by the CPU"
         ran.add(run.dtype)

@@ -14,7 +14,7 @@ def tensor(*shape: int, dtype: torch.dtype = SINGLE) -> torch.Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(sum(shape))).to(dtype).sim() + 0.1
 
 
-# ---- The switches
+# ---- Settings
 
 
 def test_functions():
@@ -36,7 +36,7 @@ def test_functions():
 
 
 def test_unsupported_dtype():
-    with pytest.raises(ValueError, match=r"float16 or bfloat16, not torch\.float64"):
+    with pytest.raises(ValueError, match=r"supports float16 and bfloat16, got torch\.float64"):
         torch.sim.set_autocast_dtype(DOUBLE)
     with pytest.warns(UserWarning, match=r"not supported|Supported"), torch.autocast("sim", dtype=DOUBLE):
         assert not torch.sim.is_autocast_enabled()
@@ -77,7 +77,7 @@ def test_as_decorator():
     assert multiply(tensor(3, 3)).dtype == BFLOAT
 
 
-# ---- The lists
+# ---- Operator lists
 
 LOWER = {
     "mm": lambda: torch.mm(tensor(3, 4), tensor(4, 2)),

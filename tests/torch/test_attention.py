@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: against the CPU's matrix products in float64, with gradients, without S^2 memory."""
+"""Scaled dot-product attention against a float64 reference on the CPU, with gradients, without O(S^2) memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FUSED = "aten::_scaled_dot_product_fused_attention_overrideable"
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", entries("nn.functional.scaled_dot_product_attention"))
 def test_samples(entry: Any) -> None:
-    # Samples are up to 9, so scores up to hundreds: a float32 score is off by 1e-5, and so is what is taken from it.
-    # In low precision the gradient is formed from the rounded result, as every such attention does.
+    # Samples are up to 9 and scores in the hundreds, so float32 scores are off by 1e-5, as is what follows from them.
+    # For 16-bit floats, the gradient is computed from the rounded result, as in every such attention.
     compare(entry, "attention", limit=40, skip="dropout_p", low=5e-2, single=1e-4, **IN_DOUBLE)
 
 
@@ -77,7 +77,7 @@ def test_masks(dtype: torch.dtype) -> None:
         torch.rand(50, 70) < 0.6,
         torch.rand(2, 1, 50, 70) < 0.6,
     ]
-    masks[5][7] = False  # a query that sees nothing
+    masks[5][7] = False  # a query that attends to nothing
     for mask in masks:
         check(q, k, v, mask, scale=0.4)
 
@@ -91,7 +91,7 @@ def test_layouts() -> None:
     check(q[:, :1].expand(2, 4, 30, 16), k, v)
 
 
-def test_what_goes_another_way() -> None:
+def test_unsupported_calls_use_other_paths() -> None:
     q, k, v = inputs(torch.float32, 1, 2, 2, 9, 9, 8, 8)
     check(q[0], k[0], v[0], fused=False)
     wide = inputs(torch.float32, 1, 1, 1, 5, 5, 300, 8)
@@ -104,7 +104,7 @@ def test_what_goes_another_way() -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", [(1, 2, 2, 200, 130, 64, 64), (2, 4, 2, 70, 65, 33, 20)], ids=str)
 def test_dropout(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    """What was dropped shows where the values are those of the identity; the rest is then plain arithmetic."""
+    """With an identity matrix as the values, the dropout mask is visible in the result."""
     q, k, v = inputs(dtype, *shape)
     share, keys, p = shape[1] // shape[2], shape[4], 0.3
     options: dict[str, Any] = {"dropout_p": p, "is_causal": True, "enable_gqa": True}
@@ -122,7 +122,7 @@ def test_dropout(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     hardpoint.reset_counters()
     actual = F.scaled_dot_product_attention(*ours, **options)
     assert FUSED in hardpoint.counters()
-    close = {torch.float64: 1e-5, torch.float32: 1e-4}.get(dtype, 4e-2)  # the probability is rounded to 16 bits
+    close = {torch.float64: 1e-5, torch.float32: 1e-4}.get(dtype, 4e-2)  # probabilities are rounded to 16 bits
     torch.testing.assert_close(actual.cpu(), expected.to(dtype), rtol=close, atol=close)
     seed = torch.randn(expected.shape, dtype=dtype)
     a = torch.autograd.grad(actual, ours, seed.to("sim"))

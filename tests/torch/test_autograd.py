@@ -1,4 +1,4 @@
-"""Autograd, training, functorch, determinism and the optimisers."""
+"""Autograd, training, functorch, determinism and the optimizers."""
 
 from __future__ import annotations
 
@@ -238,8 +238,8 @@ def test_modules(name):
 # ---- Autograd itself
 
 
-def both(function):
-    """The function's tensors on the CPU and on the device, compared."""
+def compare_with_cpu(function):
+    """Compare the function's tensors on the CPU and on the device."""
     expected = function("cpu")
     got = function("sim")
     for mine, theirs in zip(got, expected, strict=True):
@@ -259,7 +259,7 @@ def test_views_and_in_place():
         y.square().sum().backward()
         return (y.detach(), leaf.grad)
 
-    both(run)
+    compare_with_cpu(run)
 
 
 def test_in_place_on_a_leaf_is_refused():
@@ -280,7 +280,7 @@ def test_second_derivatives():
         (second,) = torch.autograd.grad(first.sum(), x)
         return (first.detach(), second)
 
-    both(run)
+    compare_with_cpu(run)
 
 
 def test_gradients_across_devices():
@@ -412,7 +412,7 @@ def custom_library():
 
 
 def test_autograd_kernel_for_the_device(custom_library):
-    """The legacy way: a Python autograd kernel on AutogradPrivateUse1."""
+    """Legacy registration: a Python autograd kernel on AutogradPrivateUse1."""
     calls = []
 
     class Scale(torch.autograd.Function):
@@ -425,7 +425,7 @@ def test_autograd_kernel_for_the_device(custom_library):
         @staticmethod
         def backward(ctx, g):
             calls.append(g.device.type)
-            return g * ctx.factor * 10, None  # 10: to be told from torch's own
+            return g * ctx.factor * 10, None  # 10 distinguishes this kernel from torch's
 
     custom_library.define("scale(Tensor x, float factor) -> Tensor")
     custom_library.impl("scale", lambda x, factor: x * factor, "CPU")
@@ -537,11 +537,11 @@ ALL_DTYPES = (
     ],
     ids=["empty", "scalar", "nothing", "strided", "like", "resize"],
 )
-def test_uninitialised_memory_is_filled(deterministic, make, dtype):
+def test_uninitialized_memory_is_filled(deterministic, make, dtype):
     torch.testing.assert_close(make("sim", dtype).cpu(), make("cpu", dtype), equal_nan=True)
 
 
-def test_uninitialised_memory_is_not_filled_when_told_so(deterministic):
+def test_uninitialized_memory_is_not_filled_if_disabled(deterministic):
     torch.utils.deterministic.fill_uninitialized_memory = False
     try:
         torch.zeros(1000, device="sim")

@@ -1,4 +1,4 @@
-"""Complex numbers on the device, against the CPU: pointwise operators, copies, sums and products."""
+"""Complex dtypes against the CPU: pointwise operators, copies, sums and products."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def numbers(*shape: int, dtype: torch.dtype) -> Tensor:
 
 
 def check(function: Callable[..., Any], *given: Tensor, **tolerance: float) -> None:
-    """The same on both, with nothing computed on the CPU."""
+    """Compare with the CPU; nothing may run in the CPU tier."""
     expected = function(*given)
     moved = [t.to("sim") for t in given]
     hardpoint.reset_counters()
@@ -135,7 +135,7 @@ def test_outputs_of_another_dtype() -> None:
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")
 def test_copies(dtype: torch.dtype, other: torch.dtype) -> None:
     x = numbers(5, 6, dtype=dtype).mul(3)
-    x.real.abs_()  # a negative number as a byte is undefined
+    x.real.abs_()  # converting a negative number to uint8 is undefined
     x[0, 0] = 0
     x[1, 1] = 2j
     for view in SHAPES.values():
@@ -274,7 +274,7 @@ REDUCED = {
 @pytest.mark.parametrize("name", REDUCED)
 def test_moments_truth_products_and_scans(name: str, dtype: torch.dtype) -> None:
     x = numbers(11, 37, 21, dtype=dtype)
-    # Among so many sums of exponentials some all but cancel out, and the logarithm shows what rounding has left.
+    # Some of the many sums of exponentials nearly cancel, and the logarithm amplifies their rounding errors.
     loose = {"rtol": 1e-5, "atol": 3e-4} if name.startswith("logcumsumexp") and dtype is torch.complex64 else {}
     check(REDUCED[name], x, **loose)
     check(REDUCED[name], x.transpose(0, 2), **loose)

@@ -1,4 +1,4 @@
-"""Convolutions by portable kernels: forward and gradients against the CPU in float64, over all the arguments."""
+"""Portable convolutions: forward and gradients against float64 on the CPU, over all arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import hardpoint
 ORDINARY = (functional.conv1d, functional.conv2d, functional.conv3d)
 TRANSPOSED = (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)
 
-#: In low precision the result is rounded once, and so is the sum of a gradient.
+#: 16-bit results are rounded once, and so is a gradient's sum.
 TOLERANCE = {
     torch.float64: {"rtol": 1e-10, "atol": 1e-10},
     torch.float32: {"rtol": 1e-4, "atol": 1e-4},
@@ -26,7 +26,7 @@ TOLERANCE = {
 def draw(
     rng: random.Random, dimensions: int, transposed: bool, *, deep: bool = False
 ) -> tuple[tuple[int, ...], tuple[int, ...], dict]:
-    """Sizes of an input and a weight, and the arguments of a valid convolution; `deep`: many channels, few places."""
+    """Random sizes and arguments of a valid convolution; `deep` has many channels and few pixels."""
     groups = rng.choice([1, 1, 1, 2, 3])
     inner, outer = rng.choice([1, 2, 3, 5, 13]), rng.choice([1, 2, 3, 4, 14])
     if rng.random() < 0.2:
@@ -62,7 +62,7 @@ def draw(
 
 
 def arrange(rng: random.Random, tensor: torch.Tensor) -> torch.Tensor:
-    """The same values in some layout."""
+    """The same values in a random layout."""
     layout = rng.choice(["plain", "plain", "channels last", "steps", "reversed"])
     if layout == "channels last" and tensor.dim() > 3:
         return tensor.contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
@@ -128,7 +128,7 @@ def test_dtypes(dtype: torch.dtype, transposed: bool) -> None:
 
 @pytest.mark.parametrize("transposed", [False, True], ids=["ordinary", "transposed"])
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
-def test_many_channels_and_few_places(dimensions: int, transposed: bool) -> None:
+def test_many_channels_and_few_pixels(dimensions: int, transposed: bool) -> None:
     rng = random.Random(10 * dimensions + transposed)
     for dtype in (torch.float64, torch.float64, torch.float32, torch.bfloat16, torch.float16):
         for _ in range(3):
@@ -231,7 +231,7 @@ def test_integers(dimensions: int, transposed: bool) -> None:
     function = (TRANSPOSED if transposed else ORDINARY)[dimensions - 1]
     for _ in range(12):
         sizes, weight_sizes, arguments = draw(rng, dimensions, transposed)
-        # Beyond what a float64 holds: products must be those of integers.
+        # Beyond the range of float64: products must be computed with integers.
         x, weight = (torch.randint(-(2**31), 2**31, s) for s in (sizes, weight_sizes))
         channels = weight.shape[1] * arguments["groups"] if transposed else weight.shape[0]
         bias = torch.randint(-(2**40), 2**40, (channels,)) if rng.random() < 0.5 else None
@@ -245,7 +245,7 @@ def test_integers(dimensions: int, transposed: bool) -> None:
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
 def test_the_gradient_of_a_bias_keeps_its_precision(layout: torch.memory_format) -> None:
     x, weight = torch.rand(16, 1, 90, 7), torch.ones(2, 1, 1, 1)
-    grad = torch.rand(16, 2, 90, 7) + 5  # no cancellation: errors of a plain sum add up
+    grad = torch.rand(16, 2, 90, 7) + 5  # no cancellation: errors of a naive sum accumulate
     exact = grad.double().sum((0, 2, 3))
     bias = torch.zeros(2, device="sim", requires_grad=True)
     out = functional.conv2d(x.to("sim"), weight.to("sim"), bias)

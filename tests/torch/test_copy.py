@@ -1,4 +1,4 @@
-"""Copies of every kind, and the operators that make views and move storages."""
+"""Copies of every kind, view operators, and storage operators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DTYPES = (
 )
 PAIRS = [(a, b) for i, a in enumerate(DTYPES) for j, b in enumerate(DTYPES) if (i + 2 * j) % 3 == 0 or a == b]
 
-#: View of a (6, 4, 8) tensor.
+#: Views of a (6, 4, 8) tensor.
 LAYOUTS = {
     "contiguous": lambda t: t,
     "transposed": lambda t: t.transpose(0, 2),
@@ -51,7 +51,7 @@ LAYOUTS = {
     "diagonal": lambda t: t.diagonal(0, 1, 2),
     "overlapping": lambda t: t.as_strided((5, 3), (1, 1)),
 }
-#: Those that can be written to.
+#: Layouts that can be written to.
 WRITABLE = [name for name in LAYOUTS if name not in ("expanded", "overlapping", "flipped", "channels_last")]
 
 
@@ -94,7 +94,7 @@ def test_copy_of_device_views(layout, target):
 @pytest.mark.parametrize("origin", ["cpu", "sim:0", "sim:1"])
 @pytest.mark.parametrize("source_layout", ["dense", "strided", "one value"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int16], ids=str)
-def test_copy_into_a_view_leaves_its_neighbours(layout, origin, source_layout, dtype):
+def test_copy_into_a_view_leaves_its_neighbors(layout, origin, source_layout, dtype):
     expected, base = values(torch.float32), values(torch.float32).to("sim")
     view = LAYOUTS[layout](expected)
     source = -values(dtype, tuple(view.shape)) - 1 if view.numel() else torch.empty(view.shape, dtype=dtype)
@@ -147,9 +147,9 @@ def test_every_direction(path, non_blocking):
 def test_conversion(source, target):
     x = values(source)
     expected = x.to(target)
-    exactly(x.to("sim", target), expected)  # on the way in
+    exactly(x.to("sim", target), expected)  # to the device
     exactly(x.to("sim").to(target), expected)  # on the device
-    exactly(x.to("sim").to("cpu", target), expected)  # on the way out
+    exactly(x.to("sim").to("cpu", target), expected)  # to the host
     exactly(x.to("sim").to("sim:1", target), expected)  # between devices
     exactly(x.to("sim").transpose(0, 2).to(target), expected.transpose(0, 2))
     exactly(torch.zeros(6, 4, 8, dtype=target, device="sim").copy_(x), expected)
@@ -162,7 +162,7 @@ def test_conversion_of_special_values(dtype, target):
     x = special.to(dtype)
     converted = x.sim().to(target).cpu()
     exactly(converted, x.to(target))
-    exactly(converted[1:].signbit(), x.to(target)[1:].signbit())  # a NaN's sign means nothing
+    exactly(converted[1:].signbit(), x.to(target)[1:].signbit())  # the sign of NaN is unspecified
 
 
 @pytest.mark.parametrize("target", [torch.int8, torch.int32, torch.int64, torch.uint8], ids=str)
@@ -365,7 +365,7 @@ def test_set_to_another_devices_storage():
         torch.empty(0, device="sim").set_(torch.ones(2).untyped_storage())
 
 
-def test_resize_keeps_what_was_there():
+def test_resize_keeps_contents():
     x = torch.arange(4.0, device="sim")
     x.resize_(2, 3)
     assert x.flatten()[:4].tolist() == [0, 1, 2, 3]
@@ -484,8 +484,8 @@ def test_deepcopy_of_a_gradient():
     assert copied.grad.data_ptr() != leaf.grad.data_ptr()
 
 
-def test_a_declined_call_costs_little():
-    """sim leaves transposed copies to the portable kernel. An error object for each of them took 60 times as long."""
+def test_declined_calls_are_cheap():
+    """sim leaves transposed copies to the portable kernel. Creating an error object for each took 60 times as long."""
     to, source = torch.empty(64, 64, device="sim"), torch.randn(64, 64, device="sim").t()
 
     def seconds():

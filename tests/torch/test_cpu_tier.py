@@ -1,6 +1,6 @@
-"""The last tier: any operator runs on the CPU and means the same as on a device.
+"""The CPU tier: any operator runs on the CPU with the same semantics as on a device.
 
-The operators of the library ``hptest`` have a CPU kernel only: they test this tier whatever kernels the device has.
+Operators of the library ``hptest`` only have a CPU kernel, so they test this tier on any device.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import torch
 from torch.testing import make_tensor
 
 import hardpoint
-import hardpoint.sim
+import hardpoint.devices.sim
 
 close = functools.partial(torch.testing.assert_close, check_device=False, equal_nan=True)
 exactly = functools.partial(close, rtol=0, atol=0)
 
-library = torch.library.Library("hptest", "DEF")  # lives as long as the process
+library = torch.library.Library("hptest", "DEF")  # must outlive the tests
 
 
 def define(schema: str, function) -> None:
@@ -119,7 +119,7 @@ def test_reading_a_view(view):
 )
 @pytest.mark.parametrize("call", [torch.erfinv, ops.triple], ids=["erfinv", "triple"])
 def test_strides_of_results(view, call):
-    """The layout of a result follows the argument's, whatever was done to bring that over."""
+    """The layout of a result follows the argument's, even if the CPU got a copy with other strides."""
     x = torch.rand(64, 64)
     close(call(view(x.sim())), call(view(x)), check_stride=True)
 
@@ -217,13 +217,13 @@ def test_out_of_another_dtype_and_device():
         torch.erfinv(x, out=torch.empty(3))
 
 
-# ---- What is copied
+# ---- Copies
 
 
 def copies_of(operator: str, call) -> int:
-    """How many copies between host and device a call makes, found by letting later and later ones fail."""
+    """Number of copies between host and device in a call, counted by making later and later ones fail."""
     for number in range(1, 20):
-        with hardpoint.sim.fault(f"copy:after={number}:operator={operator}"):
+        with hardpoint.devices.sim.fault(f"copy:after={number}:operator={operator}"):
             try:
                 call()
                 torch.sim.synchronize()
@@ -235,7 +235,7 @@ def copies_of(operator: str, call) -> int:
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
-def test_what_is_only_written_is_not_read(size):
+def test_output_arguments_are_not_read(size):
     out = torch.zeros(size, device="sim")
     assert copies_of("hptest::fill.out", lambda: torch.ops.hptest.fill.out(2.0, out=out)) == 1
     assert out[-1].item() == 2.0
@@ -260,7 +260,7 @@ def test_arguments_that_share_memory():
         base = torch.arange(6.0, device=device)
         ops.swap(base[:3], base[3:])
         assert base.tolist() == [3, 4, 5, 0, 1, 2]
-        ops.swap(base[:4], base[2:])  # overlapping: the later write wins
+        ops.swap(base[:4], base[2:])  # overlapping: the last write wins
         assert base.tolist() == [5, 0, 3, 4, 5, 0]
 
 
@@ -516,7 +516,7 @@ def test_writing_a_cpu_tensor_from_the_device_is_refused():
         torch.ones(2).add_(torch.ones(2, device="sim"))
 
 
-# ---- What it says
+# ---- Counters, warnings and errors
 
 
 def test_counters():
@@ -532,7 +532,7 @@ def test_counters():
     assert hardpoint.counters() == {}
 
 
-def test_warning_comes_once_for_each_operator(run_python):
+def test_one_warning_per_operator(run_python):
     run_python(
         """
         import warnings
@@ -560,8 +560,8 @@ def test_warning_comes_once_for_each_operator(run_python):
 
 
 @pytest.mark.parametrize("loss", ["mse_loss", "smooth_l1_loss", "l1_loss", "huber_loss"])
-def test_no_warning_of_what_the_program_did_not_do(loss):
-    """Such as the resizing of an output that the program did not give."""
+def test_no_warnings_about_internal_operations(loss):
+    """For example, about resizing an output that the program did not pass."""
     x = torch.ones(3, device="sim")
     function = getattr(torch.nn.functional, loss)
     function(x, x)
@@ -579,7 +579,7 @@ def test_warning_of_a_custom_operator():
             assert ops.quiet(x).tolist() == [2, 2]
     said = [w for w in seen if "hptest::quiet runs on the CPU" in str(w.message)]
     assert len(said) == 1
-    assert said[0].filename.endswith(".py")  # a line of Python, not of the adapter
+    assert said[0].filename.endswith(".py")  # a line of Python code, not of the adapter
 
 
 def test_warning_as_an_error():
@@ -603,7 +603,7 @@ def test_operator_without_a_cpu_kernel():
         ops.nowhere(torch.ones(2, device="sim"))
 
 
-def test_a_device_kernel_takes_over():
+def test_device_kernel_replaces_the_cpu_tier():
     define("taken(Tensor x) -> Tensor", lambda t: t + 1)
     x = torch.ones(2, device="sim")
     assert ops.taken(x).tolist() == [2, 2]
@@ -612,7 +612,7 @@ def test_a_device_kernel_takes_over():
     assert ops.taken(torch.ones(1)).tolist() == [2]
 
 
-# ---- What the device does not hold
+# ---- Unsupported layouts
 
 
 @pytest.mark.parametrize(
@@ -631,7 +631,7 @@ def test_a_device_kernel_takes_over():
         lambda: torch.nested.nested_tensor([torch.ones(1, device="sim"), torch.ones(2, device="sim")]),
     ],
 )
-@pytest.mark.filterwarnings("ignore")  # torch's own, about the state of these layouts
+@pytest.mark.filterwarnings("ignore")  # torch's warnings about these layouts
 def test_other_layouts_are_refused(call):
     with pytest.raises((RuntimeError, NotImplementedError), match="sim holds dense"):
         call()

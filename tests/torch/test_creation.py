@@ -1,4 +1,4 @@
-"""Fills and sequences, against the CPU."""
+"""Fill and range operators against the CPU."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ ON_THE_CPU = {"linspace": (torch.bool,), "logspace": (torch.bool,)}
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_against_the_cpu(entry: Any) -> None:
-    # Sequences of truth values have no kernel.
+    # Boolean ranges have no kernel.
     compare(entry, "creation", dtypes=DTYPES, cpu=ON_THE_CPU.get(entry.name, ()))
 
 
 @pytest.fixture
 def no_vendor() -> Any:
-    """The device without its own fill."""
+    """The device without its vendor's fill kernel."""
 
     def decline(*_: Any) -> None:
         raise NotImplementedError
@@ -54,7 +54,7 @@ def no_vendor() -> Any:
         yield
 
 
-def same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
     assert not on_cpu("creation")
 
@@ -83,16 +83,16 @@ def test_portable_fills(layout: str, dtype: torch.dtype, counted: Any) -> None:
         if view(twin).numel():
             assert hardpoint.counters()["aten::fill_.Scalar"] == {"portable": 1}
         view(base).fill_(value)
-        same(twin, base)
+        assert_same(twin, base)
     view(twin).fill_(torch.tensor(2.5).to(dtype).to("sim"))
     view(base).fill_(torch.tensor(2.5).to(dtype))
-    same(twin, base)
+    assert_same(twin, base)
     view(twin).fill_(torch.tensor(1))
     view(base).fill_(torch.tensor(1))
-    same(twin, base)
+    assert_same(twin, base)
     view(twin).zero_()
     view(base).zero_()
-    same(twin, base)
+    assert_same(twin, base)
 
 
 @pytest.mark.usefixtures("no_vendor")
@@ -108,26 +108,28 @@ def test_sequences(dtype: torch.dtype, counted: Any) -> None:
     for bounds in ((7,), (2, 9), (0, 10, 3), (9, -4, -2), (5, 5), (0, 1000)):
         if dtype is torch.uint8 and not all(0 <= bound < 256 for bound in bounds):
             continue
-        same(torch.arange(*bounds, dtype=dtype, device="sim"), torch.arange(*bounds, dtype=dtype))
+        assert_same(torch.arange(*bounds, dtype=dtype, device="sim"), torch.arange(*bounds, dtype=dtype))
     for start, end, steps in ((0, 10, 5), (3, 3, 4), (10, 2, 9), (1, 2, 1), (0, 1, 0), (0, 100, 1001)):
-        same(
+        assert_same(
             torch.linspace(start, end, steps, dtype=dtype, device="sim"), torch.linspace(start, end, steps, dtype=dtype)
         )
-    same(torch.logspace(0, 3, 7, base=2, dtype=dtype, device="sim"), torch.logspace(0, 3, 7, base=2, dtype=dtype))
-    same(torch.eye(5, 7, dtype=dtype, device="sim"), torch.eye(5, 7, dtype=dtype))
-    same(torch.eye(0, 7, dtype=dtype, device="sim"), torch.eye(0, 7, dtype=dtype))
+    assert_same(
+        torch.logspace(0, 3, 7, base=2, dtype=dtype, device="sim"), torch.logspace(0, 3, 7, base=2, dtype=dtype)
+    )
+    assert_same(torch.eye(5, 7, dtype=dtype, device="sim"), torch.eye(5, 7, dtype=dtype))
+    assert_same(torch.eye(0, 7, dtype=dtype, device="sim"), torch.eye(0, 7, dtype=dtype))
 
 
 def test_sequences_of_fractions(counted: Any) -> None:
     for bounds in ((0.5, 4.1, 0.3), (1e6, 1e6 + 100, 0.25), (3.0, -1.0, -0.7), (0, 100000, 0.1)):
         for dtype in (torch.float32, torch.float64):
-            same(torch.arange(*bounds, dtype=dtype, device="sim"), torch.arange(*bounds, dtype=dtype))
+            assert_same(torch.arange(*bounds, dtype=dtype, device="sim"), torch.arange(*bounds, dtype=dtype))
     out = torch.empty(20, device="sim")[::2]
     torch.arange(0, 10, out=out)
-    same(out, torch.arange(0, 10).float())
+    assert_same(out, torch.arange(0, 10).float())
     with pytest.warns(UserWarning, match="deprecated"):
         ours = torch.range(0, 4, 0.5, device="sim")
-    same(ours, torch.arange(0, 4.5, 0.5))
+    assert_same(ours, torch.arange(0, 4.5, 0.5))
     with pytest.raises(RuntimeError, match="nonzero"):
         torch.arange(0, 5, 0, device="sim")
     with pytest.raises(RuntimeError, match="upper bound"):
@@ -136,7 +138,7 @@ def test_sequences_of_fractions(counted: Any) -> None:
 
 def test_complex_numbers(counted: Any) -> None:
     a, b = torch.randn(3, 5), torch.randn(5)
-    same(torch.complex(a.to("sim"), b.to("sim")), torch.complex(a, b.expand(3, 5)))
-    same(
+    assert_same(torch.complex(a.to("sim"), b.to("sim")), torch.complex(a, b.expand(3, 5)))
+    assert_same(
         torch.complex(a.to("sim").double().t(), a.to("sim").double().t()), torch.complex(a.double().t(), a.double().t())
     )

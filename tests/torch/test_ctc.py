@@ -1,4 +1,4 @@
-"""Connectionist temporal classification."""
+"""CTC loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_samples_against_the_cpu(entry: Any) -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_gradients_against_the_cpu(entry: Any) -> None:
-    """In float32 a loss of hundreds makes errors of 1e-5 in its gradient, on the CPU as well."""
+    """A float32 loss in the hundreds has gradient errors of 1e-5, on the CPU too."""
     for sample in list(entry.sample_inputs("cpu", torch.float32, requires_grad=True)):
         gradients = []
         for target in (torch.float64, torch.float32, "sim"):
@@ -33,7 +33,7 @@ def test_gradients_against_the_cpu(entry: Any) -> None:
 
 
 CASES = {
-    # Too many labels for the steps, no labels, repeated ones.
+    # More labels than time steps, no labels, repeated labels.
     "rows": (
         torch.tensor([[1, 2, 2, 3, 1], [4, 4, 5, 0, 0], [1, 2, 3, 4, 5], [9, 9, 9, 9, 9]]),
         (12, 10, 3, 1),

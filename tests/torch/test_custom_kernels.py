@@ -1,4 +1,4 @@
-"""A program's own kernels in the portable dialect."""
+"""Custom kernels of a program, in the portable dialect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_values(device: str, dtype: torch.dtype, n: int) -> None:
     out = torch.empty(n, dtype=dtype, device=device)
     on_device = x.to(device)
     kernels.launch("affine", n, out, on_device, n, 2.0, -3, T=dtype)
-    del on_device  # memory is kept until the kernel is done
+    del on_device  # the kernel keeps the memory alive until it is done
     torch.testing.assert_close(out.cpu(), x * 2 - 3)
 
 

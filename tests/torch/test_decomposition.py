@@ -1,4 +1,4 @@
-"""The third tier: operators in terms of others, where a device has no kernel of its own."""
+"""Decompositions: operators composed of others, on a device without a kernel for them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_out_and_in_place(counted) -> None:
 
 @pytest.fixture
 def own_operator() -> Any:
-    """An operator that only the CPU has a kernel for, and that nothing has looked for a decomposition of."""
+    """An operator that only has a CPU kernel, and whose decomposition was not looked up yet."""
     name = f"tripled_{next(COUNT)}"
     LIBRARY.define(f"{name}(Tensor x) -> Tensor")
     LIBRARY.impl(name, lambda x: x * 3, "CPU")
@@ -76,7 +76,7 @@ def decompose(monkeypatch: pytest.MonkeyPatch, wanted: Any, decomposition: Any) 
     )
 
 
-def test_one_that_comes_back_to_itself_goes_to_the_cpu(
+def test_recursive_decomposition_falls_back_to_the_cpu(
     monkeypatch: pytest.MonkeyPatch, own_operator: Any, counted
 ) -> None:
     decompose(monkeypatch, own_operator, lambda x: own_operator(x))
@@ -86,7 +86,7 @@ def test_one_that_comes_back_to_itself_goes_to_the_cpu(
     assert hardpoint.counters()[own_operator.default._schema.name] == {"cpu": 2}
 
 
-def test_one_that_ends_on_the_cpu_is_not_used_again(
+def test_decomposition_that_ends_on_the_cpu_is_not_reused(
     monkeypatch: pytest.MonkeyPatch, own_operator: Any, counted
 ) -> None:
     asked = []
@@ -143,7 +143,7 @@ def test_matrix_exponentials(dtype: torch.dtype, counted) -> None:
 def test_least_squares(shape: tuple[int, ...], driver: str, dtype: torch.dtype, counted) -> None:
     a, b = torch.randn(shape, dtype=dtype), torch.randn(*shape[:-1], 3, dtype=dtype)
     pairs = [(a, b), (a, b[..., 0])]
-    # Of less than full rank, torch's gelsy on the CPU is wrong now and then: it pivots by what it finds in memory.
+    # Below full rank, torch's gelsy on the CPU is sometimes wrong: its pivots depend on uninitialized memory.
     if driver in ("gelsd", "gelss"):
         low = a.clone()
         low[..., 1] = 2 * low[..., 0]
@@ -158,18 +158,18 @@ def test_least_squares(shape: tuple[int, ...], driver: str, dtype: torch.dtype, 
 
 
 def test_random_operators_are_not_decomposed() -> None:
-    # Which tier serves must not change the numbers that a seed gives.
+    # The numbers for a seed must not depend on the tier.
     for name in ("aten::native_dropout", "aten::exponential_", "aten::normal_", "aten::uniform_"):
         assert decompositions.find(name) is None
 
 
-def test_refused_ones_exist() -> None:
+def test_excluded_operators_exist() -> None:
     for name in torch_overloads.NOT_DECOMPOSED:
         packet, _, overload = name.partition(".")
         assert hasattr(getattr(torch.ops.aten, packet), overload or "default"), name
         assert decompositions.find(f"aten::{name}") is None
 
 
-def test_mistakes_give_the_errors_of_torch() -> None:
+def test_errors_are_torchs() -> None:
     with pytest.raises(RuntimeError, match="logit"):
         torch.logit(torch.zeros(3, dtype=torch.complex64).sim())

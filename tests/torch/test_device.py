@@ -38,7 +38,7 @@ def test_messages_never_say_privateuseone():
 
 @pytest.mark.parametrize("index", [2, 7, 100])
 def test_invalid_index(index):
-    with pytest.raises(RuntimeError, match=rf"no device sim:{index}: sim has 2 device"):
+    with pytest.raises(RuntimeError, match=rf"device sim:{index} does not exist: sim has 2 device"):
         torch.ones(1, device=f"sim:{index}")
     with pytest.raises(RuntimeError, match=f"sim:{index}"):
         torch.sim.set_device(index)

@@ -1,4 +1,4 @@
-"""Distances between rows."""
+"""Distances between vectors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_pair(p: float, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -
     for a, b in zip(ours, right, strict=True):
         torch.testing.assert_close(a.cpu(), b)
     low = torch.cdist(device[0].detach().float(), device[1].detach().float(), p)
-    # Powers of differences near 0 and their sums in float32.
+    # Sums of powers of differences near 0 are inaccurate in float32.
     torch.testing.assert_close(low.cpu(), expected.detach().float(), rtol=2e-4 if p == 0.5 else 1e-5, atol=1e-5)
     assert not on_cpu("distance")
 
@@ -71,6 +71,6 @@ def test_special_values_and_equal_rows() -> None:
         torch.testing.assert_close(actual, expected, equal_nan=True)
 
 
-def test_what_torch_refuses() -> None:
+def test_errors_are_torchs() -> None:
     with pytest.raises(RuntimeError, match="must have the same number of columns"):
         torch.cdist(torch.randn(2, 3, device="sim"), torch.randn(2, 4, device="sim"))

@@ -1,4 +1,4 @@
-"""Bags of rows of an embedding, forward and backward, against the CPU."""
+"""Embedding bags, forward and backward, against the CPU."""
 
 from __future__ import annotations
 

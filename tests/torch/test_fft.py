@@ -19,7 +19,7 @@ NAMES = (
 
 
 def distance(actual: torch.Tensor, exact: torch.Tensor) -> float:
-    """Relative to the norm of the whole."""
+    """Error relative to the norm of the whole."""
     assert actual.shape == exact.shape
     return float((actual.cpu() - exact).norm() / exact.norm())
 
@@ -35,7 +35,7 @@ def test_samples_against_the_cpu(entry: Any) -> None:
     options = {torch.float32: {"rtol": 1e-5, "atol": 5e-5}} if entry.name == "stft" else {}
     for run in runs(entry, (*FULL, torch.complex64, torch.int64), limit=8):
         for ours, right in run.results():
-            # Both have errors in proportion to the norm of the whole, not to each element.
+            # Errors are relative to the norm of the whole, not to each element.
             assert ours.dtype == right.dtype
             assert right.numel() == 0 or distance(ours.detach(), right.detach()) < 2 * limit(right.dtype)
         for ours, right in run.gradients():
@@ -43,7 +43,7 @@ def test_samples_against_the_cpu(entry: Any) -> None:
         assert not on_cpu("fft")
 
 
-#: Every radix, products of them, sizes with a large prime factor, and long ones.
+#: Every radix, products of them, sizes with a large prime factor, and large sizes.
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 25, 30, 49, 53, 60, 97, 106, 121, 128, 1000, 1009, 1155, 1024, 8192]
 
 
@@ -81,7 +81,7 @@ def test_several_dimensions(norm: str, dims: tuple[int, ...]) -> None:
     for transform, given in transforms:
         exact = transform(given, dim=dims, norm=norm)
         assert distance(transform(given.to("sim"), dim=dims, norm=norm), exact) < 2e-15
-    # A view of the device's own.
+    # A strided view on the device.
     assert distance(torch.fft.fftn(x.to("sim").transpose(0, 2)[::2]), torch.fft.fftn(x.transpose(0, 2)[::2])) < 2e-15
     assert not on_cpu("fft")
 
@@ -95,8 +95,8 @@ def test_both_halves_of_a_real_transform(n: int) -> None:
     assert not on_cpu("fft")
 
 
-def test_only_half_of_a_hermitian_line_is_read() -> None:
-    """What the conjugate half must be is not looked at, nor the imaginary part of what is real."""
+def test_only_half_of_a_hermitian_input_is_read() -> None:
+    """The conjugate half is ignored, as are imaginary parts of elements that must be real."""
     for n in (10, 11):
         x = torch.randn(4, n // 2 + 1, dtype=torch.complex128)
         assert distance(torch.fft.irfft(x.to("sim"), n=n), torch.fft.irfft(x, n=n)) < 2e-15
@@ -137,7 +137,7 @@ def test_special_values_stay_in_their_line() -> None:
 
 
 def test_a_size_again_on_another_stream() -> None:
-    """Tables of roots are kept for later calls of the size, on any stream."""
+    """Root tables are cached by size and shared between streams."""
     x = torch.randn(16, 77, dtype=torch.complex128)
     device, exact = x.to("sim"), torch.fft.fft(x)
     torch.sim.synchronize()  # type: ignore[attr-defined]

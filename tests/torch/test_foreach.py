@@ -1,4 +1,4 @@
-"""Operators on lists of tensors, against the same lists on the CPU."""
+"""Foreach operators against the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMBERS = [0.5 + 0.1 * k for k in range(len(SHAPES))]
 
 
 def lists(dtype: torch.dtype) -> list[list[torch.Tensor]]:
-    """Three lists of tensors away from 0 that can be divided by, and be under a root."""
+    """Three lists of tensors with elements away from 0, valid as divisors and square root arguments."""
     return [[(torch.rand(shape) + 0.5).to(dtype) for shape in SHAPES] for _ in range(3)]
 
 
@@ -22,7 +22,7 @@ def each(a: Any, *rest: Any) -> list[tuple[Any, ...]]:
     return list(zip(a, *rest, strict=True))
 
 
-#: Overload -> further arguments from the lists b and c.
+#: Overload -> more arguments, taken from the lists b and c.
 CASES: dict[str, Callable[[list[torch.Tensor], list[torch.Tensor]], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "add.Scalar": lambda b, c: ((1.5,), {}),
     "add.List": lambda b, c: ((b,), {"alpha": 0.3}),
@@ -72,10 +72,10 @@ def to(values: list[list[torch.Tensor]], target: Any) -> list[list[torch.Tensor]
 @pytest.mark.parametrize("name", CASES)
 def test_against_the_cpu(name, dtype, inplace, counted):
     if name in ("zero", "copy") and not inplace:
-        pytest.skip("torch makes a functional form of these from the in-place one")
+        pytest.skip("torch derives the functional form from the in-place one")
     values = lists(dtype)
     mine = call(name, inplace, to(values, "sim"))
-    # Low precision is computed in float32 and rounded once.
+    # 16-bit floats are computed in float32 and rounded once.
     expected = call(name, inplace, to(values, torch.float32) if dtype in LOW else values)
     low = {"rtol": 1e-2, "atol": 1e-3} if dtype is torch.bfloat16 else {}
     for m, e in each(mine, expected):
@@ -89,7 +89,7 @@ def test_against_the_cpu(name, dtype, inplace, counted):
 @pytest.mark.parametrize("name", ["add.Scalar", "add.List", "addcmul.Scalar"])
 @pytest.mark.parametrize("count", [1, 8, 9, 40, 41, 55, 73, 97, 200])
 def test_any_number_of_tensors(count, name, counted):
-    """Short lists and long ones have kernels of their own, and several launches."""
+    """Short and long lists use different kernels; long ones need several launches."""
     values = [[torch.rand(17 * k % 31 + 5000 * (k % 7 == 3)) for k in range(count)] for _ in range(3)]
     mine = call(name, False, to(values, "sim"))
     for m, e in each(mine, call(name, False, values)):
@@ -108,8 +108,8 @@ def test_nan_goes_through():
 
 
 @pytest.mark.parametrize("inplace", [False, True])
-def test_what_the_kernels_do_not_take(inplace):
-    """Other layouts, dtypes and mixtures: torch's loop over the tensors."""
+def test_unsupported_lists(inplace):
+    """Other layouts, dtypes and mixtures use torch's loop over the tensors."""
     strided = [torch.randn(6, 10)[:, ::2], torch.randn(4, 5).t()]
     other = [torch.randn(6, 5), torch.randn(5, 4)]
     integers = [torch.arange(6), torch.arange(3)]
@@ -147,7 +147,7 @@ def test_parts_of_one_tensor_in_any_order():
     rows = [whole[k * 7 % 50] for k in range(50)]
     torch._foreach_add_(rows, [float(k) for k in range(50)])
     assert torch.equal(whole[[k * 7 % 50 for k in range(50)], 0].cpu(), torch.arange(50.0))
-    # Neighbours that share elements: each is added to them, one after the other.
+    # Neighbors share elements: the additions must run in order.
     flat = torch.zeros(3010, device="sim")
     torch._foreach_add_([flat[10:], flat[:-10]], 1.0)
     assert torch.equal(flat.cpu(), torch.tensor([1.0] * 10 + [2.0] * 2990 + [1.0] * 10))

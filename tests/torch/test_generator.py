@@ -1,4 +1,4 @@
-"""Generators: seeds, states, forks, and the same dropout when a part of a model runs again."""
+"""Generators: seeds, states, forks, and recomputed dropout under checkpointing."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_wrong_state(wrong):
         torch.sim.set_rng_state(wrong)
 
 
-# ---- Generators of one's own
+# ---- Separate generators
 
 
 @pytest.mark.parametrize("device", ["sim", "sim:1", torch.device("sim:1")], ids=str)
@@ -224,7 +224,7 @@ def test_dropout_under_checkpointing(use_reentrant, device):
         layer.zero_grad()
         x.grad = None
         out = run(x)
-        torch.rand(3, device=device)  # what comes between must not matter
+        torch.rand(3, device=device)  # later draws must not matter
         out.square().sum().backward()
         return [x.grad.tolist(), layer[0].weight.grad.tolist(), out.tolist()]
 
@@ -253,3 +253,15 @@ def test_checkpoint_sequential():
         run(x).sum().backward()
         grads.append([p.grad.tolist() for p in model.parameters()])
     assert grads[0] == grads[1]
+
+
+@pytest.mark.skipif(not hasattr(torch.Generator, "philox_state"), reason="new in torch 2.14")
+def test_philox_state():
+    generator = torch.Generator("sim").manual_seed(-3)
+    seed, offset, inside = generator.philox_state(6)  # two blocks of four values
+    assert [t.device.type for t in (seed, offset, inside)] == ["cpu"] * 3
+    assert (seed.tolist(), offset.tolist(), inside.tolist()) == ([-3], [0], [0])
+    assert generator.philox_state(0)[1].tolist() == generator.philox_state(1)[1].tolist() == [8]
+    assert generator.philox_state(1)[1].tolist() == [12]
+    torch.rand(5, device="sim", generator=generator)  # continues behind what was reserved
+    assert generator.philox_state(1)[1].item() > 16

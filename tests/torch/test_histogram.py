@@ -1,4 +1,4 @@
-"""Histograms, different slices, hashes and assertions."""
+"""Histograms, unique_dim, hashes and assertions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opinfo import DTYPES, compare, entries, move, on_cpu
 
 import hardpoint
 
-FAMILIES = ("histogram", "unique", "hash", "selection")
+FAMILIES = ("histogram", "unique", "hash_tensor", "selection")
 NAMES = ("histogram", "histogramdd", "histc", "unique", "unique_consecutive", "hash_tensor")
 
 

@@ -1,4 +1,4 @@
-"""What a small operator costs beside its kernel: no allocation, lock or environment variable beyond torch's own."""
+"""Overhead of a small operator: no allocations, locks or environment lookups beyond torch's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 COMPILER = shutil.which("gcc")
 
-#: Stands before the C library's functions and counts the calls of each thread.
+#: Interposes functions of the C library and counts the calls of each thread.
 COUNTERS = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -73,7 +73,7 @@ def counted(work, calls=50):
     before = [lib.count(what) for what in range(3)]
     for _ in range(calls):
         work()
-    # Whole numbers: Python itself takes a lock now and then.
+    # Integer division, since Python itself occasionally takes a lock.
     return [(lib.count(what) - start) // calls for what, start in enumerate(before)]
 
 
@@ -95,7 +95,7 @@ def test_allocations_locks_and_environment(tmp_path: Path, run_python: Callable[
     worse = {}
     for name, (allocations, locks, looked_up) in found["sim"].items():
         native = found["cpu"][name]
-        # One lock more for each launch: the queue of sim's stream, which another thread empties.
+        # One extra lock per launch: the queue of sim's stream, shared with a worker thread.
         if allocations > native[0] or locks > native[1] + 2 or looked_up > native[2]:
             worse[name] = (allocations, locks, looked_up), tuple(native)
     assert not worse, "allocations, locks and getenv of one call, on the device and on the CPU"

@@ -1,4 +1,4 @@
-"""Operators that read, write and select by index against the CPU, on PyTorch's own sample inputs."""
+"""Index operators against the CPU on OpInfo samples."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ NAMES = (
 )
 ENTRIES = entries(*NAMES)
 FAMILIES = (*INDEX, "unique", "histogram")
-#: One of each kind; the families' own tests have them all.
+#: One of each kind; the tests of the families cover all dtypes.
 DTYPES = (torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.bool)
-#: What no portable kernel does: products and extrema of complex numbers, and their order.
+#: Samples without a portable kernel: products, extrema and ordering of complex numbers.
 ON_THE_CPU: dict[str, Any] = {
     "unique": lambda sample, dtype: dtype.is_complex,
     "unique_consecutive": lambda sample, dtype: dtype.is_complex,
     "scatter_reduce": lambda sample, dtype: dtype.is_complex,
     "isin": lambda sample, dtype: dtype.is_complex,
-    # Sparse gradients are not a device's.
+    # Sparse gradients are not supported on the device.
     "nn.functional.embedding_bag": lambda sample, dtype: sample.kwargs.get("sparse", False),
 }
 
 
 class Tiers:
-    """Nothing may go to the CPU, but what the list says; and of that something does."""
+    """Check that exactly the listed samples run on the CPU."""
 
     def __init__(self, name: str) -> None:
         self.listed = ON_THE_CPU.get(name, lambda *_: False)
         self.expected = self.fell = False
 
-    def see(self, run: Run) -> None:
+    def check(self, run: Run) -> None:
         listed = self.listed(run.sample, run.dtype)
         assert listed or not on_cpu(*FAMILIES), f"{run.dtype} {run.sample}: {on_cpu(*FAMILIES)}"
         self.expected |= listed
@@ -50,12 +50,12 @@ class Tiers:
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_against_the_cpu(entry: Any) -> None:
     tiers = Tiers(entry.name)
-    # Sums of low precision are rounded at every step, in another order on the CPU.
+    # On the CPU, 16-bit sums are rounded at every step, in another order.
     for run in runs(entry, DTYPES, 10, {}, gradients=()):
         for actual, expected in run.results():
             assert actual.dtype == expected.dtype
             close(actual, expected, run.dtype)
-        tiers.see(run)
+        tiers.check(run)
     assert tiers.fell == tiers.expected, "the CPU no longer serves what the list says"
 
 
@@ -64,11 +64,11 @@ def test_against_the_cpu(entry: Any) -> None:
     "entry", [e for e in ENTRIES if e.values[0].supports_autograd and torch.float32 in e.values[0].dtypes]
 )
 def test_gradients_against_the_cpu(entry: Any) -> None:
-    # Sparse gradients are not a device's.
+    # Sparse gradients are not supported on the device.
     dtypes, tiers = (torch.float32, torch.bfloat16), Tiers(entry.name)
     # The gradient of a bag's weights is a sum of products, which the CPU rounds at every step.
     low = 8e-2 if entry.name == "nn.functional.embedding_bag" else 2e-2
     for run in runs(entry, dtypes, 10, {}, gradients=dtypes, skip="sparse"):
         for actual, expected in run.gradients():
             close(actual, expected, run.dtype, low)
-        tiers.see(run)
+        tiers.check(run)

@@ -1,4 +1,4 @@
-"""Reading by index: every dtype and layout against the CPU, on the device, and no access out of range."""
+"""Index reads: every dtype and layout against the CPU, and bounds checks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def same(function: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> None:
-    """The function gives the same on the device as on the CPU, without the CPU's help."""
+def assert_same(function: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> None:
+    """Compare with the CPU; nothing may run in the CPU tier."""
     expected = function(*tensors)
     moved = [on_device(t) for t in tensors]
     hardpoint.reset_counters()
@@ -35,7 +35,7 @@ def same(function: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> None:
 
 
 def on_device(t: torch.Tensor) -> torch.Tensor:
-    """The same layout on the device: `to` would make it dense."""
+    """Copy to the device with the same layout, which `to` would make dense."""
     whole = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
     return whole.to("sim").as_strided(t.shape, t.stride(), t.storage_offset())
 
@@ -47,37 +47,41 @@ def test_every_dtype_and_layout(layout: str, dtype: torch.dtype) -> None:
     rows, columns, depth = x.shape
     i, j = torch.randint(-rows, rows, (4, 3)), torch.randint(-columns, columns, (3,))
     k = torch.randint(0, depth, (7,))
-    same(lambda x, i: x[i], x, i)
-    same(lambda x, i, j: x[i, j], x, i, j)
-    same(lambda x, i, j: x[:, j, :][:, :, :1], x, i, j)
-    same(lambda x, i, k: x[i, :, k[:3]], x, i, k)
-    same(lambda x, k: x[..., k], x, k)
-    same(lambda x, m: x[m], x, torch.rand(x.shape) > 0.5)
-    same(lambda x, m: x[:, m], x, torch.rand(columns) > 0.5)
-    same(lambda x, k: x.index_select(2, k), x, k)
-    same(lambda x, k: x.index_select(-1, k.int()), x, k)
-    same(lambda x, j: x.index_select(1, j % x.shape[1]), x, j)
-    same(lambda x, i: torch.gather(x, 1, i), x, torch.randint(0, columns, (rows, 9, depth)))
-    same(lambda x, i: torch.gather(x, 0, i), x, torch.randint(0, rows, (5, columns, depth)).transpose(1, 2)[:, :3, :2])
-    same(lambda x, i: torch.gather(x, 2, i), x, torch.randint(0, depth, (1, columns, 3)).expand(rows, columns, 3))
-    same(lambda x, i: torch.take(x, i), x, torch.randint(-x.numel(), x.numel(), (3, 4)))
-    same(lambda x, i: torch.take_along_dim(x, i, 1), x, torch.randint(0, columns, (rows, 2, depth)))
+    assert_same(lambda x, i: x[i], x, i)
+    assert_same(lambda x, i, j: x[i, j], x, i, j)
+    assert_same(lambda x, i, j: x[:, j, :][:, :, :1], x, i, j)
+    assert_same(lambda x, i, k: x[i, :, k[:3]], x, i, k)
+    assert_same(lambda x, k: x[..., k], x, k)
+    assert_same(lambda x, m: x[m], x, torch.rand(x.shape) > 0.5)
+    assert_same(lambda x, m: x[:, m], x, torch.rand(columns) > 0.5)
+    assert_same(lambda x, k: x.index_select(2, k), x, k)
+    assert_same(lambda x, k: x.index_select(-1, k.int()), x, k)
+    assert_same(lambda x, j: x.index_select(1, j % x.shape[1]), x, j)
+    assert_same(lambda x, i: torch.gather(x, 1, i), x, torch.randint(0, columns, (rows, 9, depth)))
+    assert_same(
+        lambda x, i: torch.gather(x, 0, i), x, torch.randint(0, rows, (5, columns, depth)).transpose(1, 2)[:, :3, :2]
+    )
+    assert_same(
+        lambda x, i: torch.gather(x, 2, i), x, torch.randint(0, depth, (1, columns, 3)).expand(rows, columns, 3)
+    )
+    assert_same(lambda x, i: torch.take(x, i), x, torch.randint(-x.numel(), x.numel(), (3, 4)))
+    assert_same(lambda x, i: torch.take_along_dim(x, i, 1), x, torch.randint(0, columns, (rows, 2, depth)))
 
 
 def test_sizes_zero_and_no_dimensions() -> None:
     x, none = torch.randn(4, 3), torch.empty(0, dtype=torch.int64)
-    same(lambda x, i: x[i], x, none)
-    same(lambda x, i: x.index_select(1, i), x, none)
-    same(lambda x, i: torch.take(x, i), x, none)
-    same(lambda x, i: x[i], torch.randn(4, 0), torch.tensor([1, 2]))
-    same(lambda x, i: x[i], x, torch.tensor(-1))
-    same(lambda x, i: torch.gather(x, 0, i), torch.randn(()), torch.tensor(0))
-    same(lambda x, i: torch.gather(x, 0, i), torch.randn(()), torch.tensor([0]))
-    same(lambda x, i: x.index_select(0, i), torch.randn(()), torch.tensor([0]))
-    same(lambda x, i: x.index_select(0, i), x, torch.tensor(2))
-    same(lambda x, i: torch.take(x, i), torch.randn(()), torch.tensor([0, -1]))
-    same(lambda x, m: x[m], torch.randn(()), torch.tensor(True))
-    same(lambda x, i: torch.nn.functional.embedding(i, x), x, none)
+    assert_same(lambda x, i: x[i], x, none)
+    assert_same(lambda x, i: x.index_select(1, i), x, none)
+    assert_same(lambda x, i: torch.take(x, i), x, none)
+    assert_same(lambda x, i: x[i], torch.randn(4, 0), torch.tensor([1, 2]))
+    assert_same(lambda x, i: x[i], x, torch.tensor(-1))
+    assert_same(lambda x, i: torch.gather(x, 0, i), torch.randn(()), torch.tensor(0))
+    assert_same(lambda x, i: torch.gather(x, 0, i), torch.randn(()), torch.tensor([0]))
+    assert_same(lambda x, i: x.index_select(0, i), torch.randn(()), torch.tensor([0]))
+    assert_same(lambda x, i: x.index_select(0, i), x, torch.tensor(2))
+    assert_same(lambda x, i: torch.take(x, i), torch.randn(()), torch.tensor([0, -1]))
+    assert_same(lambda x, m: x[m], torch.randn(()), torch.tensor(True))
+    assert_same(lambda x, i: torch.nn.functional.embedding(i, x), x, none)
 
 
 def test_into_outputs() -> None:
@@ -100,11 +104,11 @@ def test_into_outputs() -> None:
 def test_many_groups() -> None:
     x = torch.randn(1000, 301)
     i = torch.randint(0, 1000, (5000,))
-    same(lambda x, i: x[i], x, i)
-    same(lambda x, i: x.t()[:, i], x, i)
-    same(lambda x, i: x[i, i % 301], x, i)
-    same(lambda x, i: torch.gather(x, 0, i), x, torch.randint(0, 1000, (900, 301)))
-    same(lambda x, i: torch.nn.functional.embedding(i, x), x, i)
+    assert_same(lambda x, i: x[i], x, i)
+    assert_same(lambda x, i: x.t()[:, i], x, i)
+    assert_same(lambda x, i: x[i, i % 301], x, i)
+    assert_same(lambda x, i: torch.gather(x, 0, i), x, torch.randint(0, 1000, (900, 301)))
+    assert_same(lambda x, i: torch.nn.functional.embedding(i, x), x, i)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +126,13 @@ def test_many_groups() -> None:
         ("aten::put_", lambda x, i: x.put(i, torch.ones_like(x[0, :2]))),
     ],
 )
-def test_an_index_out_of_range_is_told_when_the_program_waits(name: str, call: Callable[..., torch.Tensor]) -> None:
+def test_index_out_of_range_is_reported_at_synchronization(name: str, call: Callable[..., torch.Tensor]) -> None:
     x = torch.randn(3, 3, device="sim")
     before = x.cpu()
     bad = torch.tensor([1, 100_000_000], device="sim")
     with pytest.raises(IndexError, match=rf"{name}: index 100000000 is out of bounds for dimension with size \d"):
         call(x, bad).cpu()
-    # Told once; the device goes on, and nothing was written elsewhere.
+    # Reported once; the device stays usable, and nothing else was written.
     assert torch.equal(x.cpu(), before)
     assert torch.equal(x[torch.tensor([1, 0], device="sim")].cpu(), before[[1, 0]])
     call(x, bad)
@@ -146,7 +150,7 @@ def test_an_index_out_of_range_reads_zero() -> None:
     assert out.cpu().tolist() == [[0, 0], [1, 1]]
 
 
-def test_mistakes_have_torchs_own_messages() -> None:
+def test_errors_are_torchs() -> None:
     x = torch.randn(3, 4, device="sim")
     with pytest.raises(IndexError, match="too many indices"):
         torch.ops.aten.index.Tensor(x, [torch.tensor([0], device="sim")] * 3)

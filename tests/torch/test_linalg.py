@@ -1,4 +1,4 @@
-"""Dense linear algebra: against the CPU where a result is unique, else by what defines it."""
+"""Dense linear algebra: against the CPU where the result is unique, else by its defining properties."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def nothing_on_the_cpu() -> Iterator[None]:
 
 
 def close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> None:
-    """Within a few roundings of a result whose elements are about `scale`; both sides round."""
+    """Within a few rounding errors of a result with elements of magnitude `scale`."""
     tolerance = 2e3 * torch.finfo(actual.dtype).eps
     assert actual.shape == expected.shape
     assert actual.is_complex() == expected.is_complex()
@@ -57,8 +57,8 @@ def close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> N
     )
 
 
-def well(n: int, dtype: torch.dtype, *batch: int) -> torch.Tensor:
-    """Matrices far from singular."""
+def well_conditioned(n: int, dtype: torch.dtype, *batch: int) -> torch.Tensor:
+    """Well-conditioned matrices."""
     return torch.randn(*batch, n, n, dtype=dtype) + 2 * math.sqrt(n) * torch.eye(n, dtype=dtype)
 
 
@@ -72,7 +72,7 @@ def eye(n: int, like: torch.Tensor) -> torch.Tensor:
 
 
 def orthogonal(q: torch.Tensor) -> None:
-    """Columns are unit vectors at right angles."""
+    """Assert that columns are orthonormal."""
     q = q.cpu()
     close(q.mH @ q, eye(q.shape[-1], q).expand(*q.shape[:-2], -1, -1))
 
@@ -80,7 +80,7 @@ def orthogonal(q: torch.Tensor) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_torch_s_samples(name: str) -> None:
-    """Values, gradients, out= and layouts of every variant, as `hardpoint check` compares them."""
+    """Values, gradients, out= and layouts of every variant, compared as by `hardpoint check`."""
     report = check.run(
         ["ops"], ops=f"^{re.escape(name)}$", dtypes=["float32", "float64", "complex64"], samples=3, isolate=False
     )
@@ -152,10 +152,15 @@ def test_eigh(n: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", SIZES)
 def test_inverse_solution_and_determinant(n: int, dtype: torch.dtype) -> None:
-    for a in (well(n, dtype), well(n, dtype, 2, 3), well(n, dtype, 2).mT, well(n, dtype, 0)):
+    for a in (
+        well_conditioned(n, dtype),
+        well_conditioned(n, dtype, 2, 3),
+        well_conditioned(n, dtype, 2).mT,
+        well_conditioned(n, dtype, 0),
+    ):
         device = a.to("sim")
         close(torch.linalg.inv(device), torch.linalg.inv(a))
-        scaled = a / (2 * math.sqrt(max(n, 1)))  # whose determinant is of a moderate size
+        scaled = a / (2 * math.sqrt(max(n, 1)))  # has a determinant of moderate size
         close(torch.linalg.det(scaled.to("sim")), torch.linalg.det(scaled), 10)
         for ours, right in zip(torch.linalg.slogdet(device), torch.linalg.slogdet(a), strict=True):
             close(ours, right, 10)
@@ -164,7 +169,7 @@ def test_inverse_solution_and_determinant(n: int, dtype: torch.dtype) -> None:
             close(torch.linalg.solve(device, b.to("sim")), torch.linalg.solve(a, b))
         b = matrix.mT
         close(torch.linalg.solve(device, b.to("sim"), left=False), torch.linalg.solve(a, b, left=False))
-    a, b = well(n, dtype, 4, 1), torch.randn(3, n, 2, dtype=dtype)
+    a, b = well_conditioned(n, dtype, 4, 1), torch.randn(3, n, 2, dtype=dtype)
     close(torch.linalg.solve(a.to("sim"), b.to("sim")), torch.linalg.solve(a, b))
 
 
@@ -188,7 +193,7 @@ def test_lu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", [0, 1, 5, 40])
 def test_solution_from_factors(n: int, dtype: torch.dtype) -> None:
-    a, b = well(n, dtype, 3, 1), torch.randn(2, n, 4, dtype=dtype)
+    a, b = well_conditioned(n, dtype, 3, 1), torch.randn(2, n, 4, dtype=dtype)
     lu, pivots = torch.linalg.lu_factor(a)
     for left in (True, False):
         given = b if left else b.mT
@@ -241,7 +246,7 @@ def test_cholesky(n: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", [0, 1, 6, 40])
 def test_triangular(n: int, dtype: torch.dtype) -> None:
-    a, b = well(n, dtype, 2, 1) / 4, torch.randn(3, n, 5, dtype=dtype)
+    a, b = well_conditioned(n, dtype, 2, 1) / 4, torch.randn(3, n, 5, dtype=dtype)
     for upper in (False, True):
         for unit in (False, True):
             scaled = a / max(n, 1) if unit else a
@@ -268,7 +273,7 @@ def test_qr(shape: tuple[int, ...], dtype: torch.dtype) -> None:
         for mode in ("reduced", "complete", "r"):
             for ours, right in zip(torch.linalg.qr(device, mode), torch.linalg.qr(given, mode), strict=True):
                 assert ours.stride() == right.stride()
-                # The columns of Q beyond A's rank are free, but for how LAPACK makes them.
+                # Columns of Q beyond A's rank are arbitrary, so they follow LAPACK's algorithm.
                 close(ours, right, 10)
         made, tau = torch.geqrf(device)
         for ours, right in zip((made, tau), torch.geqrf(given), strict=True):
@@ -292,7 +297,7 @@ def test_ldl(hermitian: bool, n: int, dtype: torch.dtype) -> None:
         a = a + (a.mH if hermitian else a.mT)
         right = torch.linalg.ldl_factor_ex(a, hermitian=hermitian)
         ours = torch.linalg.ldl_factor_ex(a.to("sim"), hermitian=hermitian)
-        # Zeros of the CPU's matrix are above the diagonal; LAPACK's blocks round otherwise than single columns.
+        # The CPU's matrix is zero above the diagonal; LAPACK's blocked algorithm rounds differently.
         assert torch.equal(ours.pivots.cpu(), right.pivots)
         assert torch.equal(ours.info.cpu(), right.info)
         close(ours.LD, right.LD, 100)
@@ -302,7 +307,7 @@ def test_ldl(hermitian: bool, n: int, dtype: torch.dtype) -> None:
 
 
 def test_outputs_of_other_layouts() -> None:
-    a = well(6, torch.float64, 2)
+    a = well_conditioned(6, torch.float64, 2)
     device = a.to("sim")
     inverse, info = torch.empty(2, 6, 12, dtype=torch.float64, device="sim")[..., ::2], torch.empty(2, 2, device="sim")
     codes = info.to(torch.int32)[:, 0]
@@ -335,7 +340,7 @@ def test_outputs_of_other_layouts() -> None:
 )
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
 def test_gradients(dtype: torch.dtype, function: Any) -> None:
-    for a in (well(5, dtype, 2), well(5, dtype, 2).mT.contiguous().mT):
+    for a in (well_conditioned(5, dtype, 2), well_conditioned(5, dtype, 2).mT.contiguous().mT):
         given, device = a.clone().requires_grad_(), a.to("sim").requires_grad_()
         right, ours = function(given), function(device)
         close(ours.detach(), right.detach(), 1e3)
@@ -353,7 +358,7 @@ def test_other_dialects_have_the_kernels(dialect: str) -> None:
         "linalg": ("lu", "cholesky", "reflections", "ldl"),
         "jacobi": ("svd", "eigh"),
     }
-    folder = Path(template.__file__).parent
+    folder = Path(template.__file__).parent / "sources"
     for family, names in kernels.items():
         text = (folder / f"{family}.c").read_text()
         for name in names:

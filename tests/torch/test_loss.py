@@ -24,7 +24,7 @@ def test_samples(entry: Any) -> None:
 
 
 def check(function: Any, *given: torch.Tensor, dtype: torch.dtype = torch.float32) -> None:
-    """The result and the gradient for the first argument, against float64 on the CPU."""
+    """Compare the result and the first argument's gradient with float64 on the CPU."""
     close: dict[str, float] = {"rtol": 2e-2, "atol": 2e-2} if dtype in LOW else {}
     right = [t.double() if t.is_floating_point() else t for t in given]
     ours = [t.to("sim") for t in given]
@@ -43,7 +43,7 @@ def check(function: Any, *given: torch.Tensor, dtype: torch.dtype = torch.float3
 
 
 def probability(x: torch.Tensor) -> torch.Tensor:
-    """Not near 0 or 1, where rounding to 16 bits is seen in the logarithm."""
+    """Away from 0 and 1, where the logarithm amplifies 16-bit rounding."""
     return x.tanh().sigmoid()
 
 
@@ -66,7 +66,7 @@ def test_pairs(name: str, dtype: torch.dtype) -> None:
         x, t = torch.randn(shape).to(dtype), torch.randn(shape).to(dtype)
         for reduction in REDUCTIONS:
             if dtype in LOW and reduction == "sum" and shape == (3, 4100):
-                continue  # the sum is beyond float16, or its unit beyond the tolerance
+                continue  # the sum overflows float16, or its spacing exceeds the tolerance
             check(lambda x, t, r=reduction: PAIRS[name](x, t, r), x, t, dtype=dtype)
     x = torch.randn(6, 5).to(dtype)
     check(lambda x, t: PAIRS[name](x.t(), t.t(), "mean"), x, torch.randn(6, 5).to(dtype), dtype=dtype)

@@ -1,4 +1,4 @@
-"""Matrix products by portable kernels: against the CPU in float64, for every layout, dtype and factor."""
+"""Portable matrix products against float64 on the CPU, for every layout, dtype and factor."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NAMES = {f"aten::{overload}" for op in ops.family_ops("matmul") for overload in 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
-#: Sums are made in float and rounded once; the bound for float32 grows with the root of the depth.
+#: Sums are computed in float32 and rounded once; the float32 bound grows with the square root of the depth.
 PRECISION = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 
 
 @contextlib.contextmanager
 def portable() -> Iterator[Callable[[], set[str]]]:
-    """Without the vendor's product; gives the tiers that served so far."""
+    """Disable the vendor's matmul; yields a function that returns the tiers used so far."""
 
     @hardpoint.kernel("matmul", strided=True)
     def declined(*_: Any) -> None:
@@ -38,7 +38,7 @@ def portable() -> Iterator[Callable[[], set[str]]]:
 
 
 def operand(rng: random.Random, dtype: torch.dtype, *sizes: int) -> torch.Tensor:
-    """A tensor of these sizes in some layout, in host memory."""
+    """A CPU tensor of these sizes in a random layout."""
     layout = rng.choice(["plain", "plain", "transposed", "steps", "offset", "expanded"])
     if dtype in INTEGERS:
         make = lambda *s: torch.randint(0 if dtype is torch.uint8 else -9, 10, s, dtype=dtype)  # noqa: E731
@@ -56,13 +56,13 @@ def operand(rng: random.Random, dtype: torch.dtype, *sizes: int) -> torch.Tensor
 
 
 def on_device(tensor: torch.Tensor) -> torch.Tensor:
-    """The same layout on the device."""
+    """Copy to the device with the same layout."""
     base = tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
     return base.to("sim").as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
 
 def close(actual: torch.Tensor, exact: torch.Tensor, magnitude: torch.Tensor, depth: int) -> None:
-    """Within the error that sums of this depth may have, given the sum of the absolute products."""
+    """Within the error bound of a sum of this depth, given the sum of absolute products."""
     dtype = actual.dtype
     if not dtype.is_floating_point:
         assert torch.equal(actual.cpu(), exact.to(dtype))
@@ -142,7 +142,7 @@ def test_results_do_not_depend_on_how_work_is_shared() -> None:
         assert all(torch.equal(part, whole[0]) for part in whole)
 
 
-def test_beta_of_zero_ignores_what_is_there() -> None:
+def test_beta_of_zero_ignores_the_input() -> None:
     a, b = torch.randn(5, 6), torch.randn(6, 7)
     nothing = torch.full((5, 7), float("nan"))
     for context in (portable(), contextlib.nullcontext()):

@@ -1,4 +1,4 @@
-"""The caching allocator's statistics and limits, running out of memory, and pinned host memory."""
+"""The caching allocator: statistics, limits, out of memory, and pinned host memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def clean():
-    """An empty cache and fresh peaks."""
+    """Empty the cache and reset the peaks."""
     gc.collect()
     torch.sim.empty_cache()
     for index in range(torch.sim.device_count()):
@@ -69,7 +69,7 @@ def test_one_allocation(clean, elements, pool):
 
 def test_peak_and_reset(clean):
     x = torch.empty(4 * MIB, dtype=torch.uint8, device="sim")
-    # A block that was left over in a segment may be a little larger.
+    # A reused block may be a little larger than requested.
     held = torch.sim.memory_allocated()
     assert held - clean >= 4 * MIB
     del x
@@ -111,7 +111,7 @@ def test_empty_cache(clean, empty_cache):
     assert torch.sim.mem_get_info()[0] == free_before
 
 
-def test_memory_comes_from_the_cache(clean):
+def test_memory_is_reused_from_the_cache(clean):
     torch.empty(16 * MIB, dtype=torch.uint8, device="sim")
     asked = torch.sim.memory_stats()["num_device_alloc"]
     for _ in range(10):
@@ -158,7 +158,7 @@ def test_snapshot(clean):
 def test_memory_fraction():
     total = torch.sim.mem_get_info()[1]
     torch.sim.empty_cache()
-    # Whatever tests before this one still hold, in either framework.
+    # Earlier tests may hold memory, in either framework.
     torch.sim.set_per_process_memory_fraction((torch.sim.memory_reserved() + 64 * MIB) / total)
     try:
         with pytest.raises(torch.OutOfMemoryError, match="memory fraction"):
@@ -179,7 +179,7 @@ def test_wrong_memory_fraction(fraction):
 
 
 def test_out_of_memory(run_python):
-    """The error has the figures, is torch's own type, and the program goes on."""
+    """The error is torch's type and contains the numbers; the program continues."""
     run_python(
         """
         import re, torch
@@ -256,10 +256,11 @@ def test_pinned(make):
 
 
 def test_pinned_storage():
-    storage = torch.arange(5, dtype=torch.uint8).untyped_storage().pin_memory()
-    assert storage.is_pinned()
+    device = ["sim"] if torch.__version__ < "2.13" else []  # the default was "cuda"
+    storage = torch.arange(5, dtype=torch.uint8).untyped_storage().pin_memory(*device)
+    assert storage.is_pinned(*device)
     assert storage.tolist() == [0, 1, 2, 3, 4]
-    assert not torch.arange(5).untyped_storage().is_pinned()
+    assert not torch.arange(5).untyped_storage().is_pinned(*device)
 
 
 def test_device_tensors_cannot_be_pinned():

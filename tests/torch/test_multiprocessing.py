@@ -1,4 +1,4 @@
-"""Tensors sent to other processes, and processes that are forked too late."""
+"""Sharing tensors between processes, and forking after the device was used."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def child(body):
 """
 
 
-def test_fork_after_use_says_what_to_do(run_python):
+def test_fork_after_use_error_is_actionable(run_python):
     done = run_python(
         FORK
         + """

@@ -1,4 +1,4 @@
-"""Optimisers on the device: fused steps and steps on lists, against the same optimiser on the CPU."""
+"""Fused and foreach optimizers on the device against the same optimizer on the CPU."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ LOW = (torch.float16, torch.bfloat16)
 
 
 def parameters(dtype: torch.dtype) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The same on the CPU and the device. For low precision the CPU has float32: its own fused SGD is wrong there."""
+    """The same parameters on both. For 16-bit floats the CPU uses float32, since its own fused SGD is wrong there."""
     host = [torch.randn(shape).to(dtype) for shape in SHAPES]
-    # One that is not contiguous, but dense.
+    # A dense tensor that is not contiguous.
     host.append(torch.randn(2, 8, 6, 6).to(dtype).to(memory_format=torch.channels_last))
     exact = torch.float32 if dtype in LOW else dtype
     return [p.to(exact).clone().requires_grad_() for p in host], [p.sim().requires_grad_() for p in host]
 
 
 def give_gradients(host: list[torch.Tensor], device: list[torch.Tensor], scale: float = 1.0) -> None:
-    """None near zero: a thousandth of its square is nothing in float16, and Adam divides by that."""
+    """No gradient near zero: a thousandth of its square, by which Adam divides, would underflow in float16."""
     for p, q in zip(host, device, strict=True):
         drawn = torch.randn_like(p)
         q.grad = ((drawn + torch.copysign(torch.tensor(0.25), drawn)) * scale).to(q.dtype).sim()
@@ -50,7 +50,7 @@ def give_gradients(host: list[torch.Tensor], device: list[torch.Tensor], scale: 
 
 
 def equal(device: list[torch.Tensor], host: list[torch.Tensor], dtype: torch.dtype) -> None:
-    # Parameters and state are rounded to 8 or 11 digits after every step.
+    # Parameters and state are rounded to 8 or 11 bits after every step.
     low = {"rtol": 4e-2, "atol": 4e-2} if dtype in LOW else {}
     for q, p in zip(device, host, strict=True):
         torch.testing.assert_close(q.detach().cpu().to(p.dtype), p.detach(), **low)
@@ -88,7 +88,7 @@ def test_rate_in_a_tensor(kind, options, place):
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.SGD, torch.optim.Adagrad])
 @pytest.mark.parametrize("broken", [False, True])
 def test_scaled_gradients(kind, broken):
-    """grad_scale unscales within the step; found_inf leaves it out."""
+    """grad_scale unscales within the step; found_inf skips it."""
     host, device = parameters(torch.float32)
     one, two = kind(host, lr=0.1, fused=True), kind(device, lr=0.1, fused=True)
     give_gradients(host, device)
@@ -105,7 +105,7 @@ def test_scaled_gradients(kind, broken):
     assert moved != broken
     if not broken:
         for p, q in zip(host, device, strict=True):
-            torch.testing.assert_close(q.grad.cpu(), p.grad)  # unscaled in place, too
+            torch.testing.assert_close(q.grad.cpu(), p.grad)  # unscaled in place
 
 
 @pytest.mark.parametrize("foreach", [None, True, False])
@@ -128,7 +128,7 @@ def test_lists(kind, foreach, counted):
     equal(device, host, torch.float32)
 
 
-def test_state_moves_with_the_optimiser():
+def test_state_moves_with_the_optimizer():
     host, device = parameters(torch.float32)
     one, two = torch.optim.AdamW(host, fused=True), torch.optim.AdamW(device, fused=True)
     give_gradients(host, device)
@@ -153,7 +153,7 @@ def test_gradient_clipping():
             torch.testing.assert_close(q.grad.cpu(), p.grad)
 
 
-# ---- Scaling of gradients
+# ---- Gradient scaling
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)

@@ -1,4 +1,4 @@
-"""Padding from the tensor's own elements, against the CPU."""
+"""Reflection, replication and circular padding against the CPU."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_wide_replication_and_special_values(mode: str, counted: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate"])
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_a_batch_of_nothing(mode: str, rank: int, counted: Any) -> None:
+def test_empty_batch(mode: str, rank: int, counted: Any) -> None:
     x = torch.randn(0, 3, *[4] * rank)
     given, ours = x.clone().requires_grad_(), x.to("sim").requires_grad_()
     expected, actual = pad(given, (2, 1) * rank, mode), pad(ours, (2, 1) * rank, mode)

@@ -33,8 +33,8 @@ def twins(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return x.detach().clone().requires_grad_(grad), x.detach().to("sim").requires_grad_(grad)
 
 
-def both(function: Any, x: torch.Tensor) -> None:
-    """Values, indices where there are some, and gradients."""
+def check(function: Any, x: torch.Tensor) -> None:
+    """Compare values, indices if any, and gradients."""
     given, ours = twins(x)
     expected, actual = function(given), function(ours)
     if isinstance(expected, tuple):
@@ -63,44 +63,44 @@ WINDOWS = [
 @pytest.mark.parametrize("shape", [(2, 3, 11, 13), (3, 11, 150), (1, 2, 14, 300)], ids=str)
 def test_two_dimensions(options: dict[str, Any], shape: tuple[int, ...], counted: Any) -> None:
     x = torch.randn(shape, dtype=torch.float64)
-    both(lambda t: F.max_pool2d(t, **options, return_indices=True), x)
-    both(lambda t: F.max_pool2d(t, **{**options, "padding": 1}, dilation=2, return_indices=True), x)
+    check(lambda t: F.max_pool2d(t, **options, return_indices=True), x)
+    check(lambda t: F.max_pool2d(t, **{**options, "padding": 1}, dilation=2, return_indices=True), x)
     for extra in ({}, {"count_include_pad": False}, {"divisor_override": 5}):
-        both(lambda t, extra=extra: F.avg_pool2d(t, **options, **extra), x)
+        check(lambda t, extra=extra: F.avg_pool2d(t, **options, **extra), x)
 
 
 @pytest.mark.parametrize("ceil_mode", [False, True])
 def test_three_dimensions(ceil_mode: bool, counted: Any) -> None:
     x = torch.randn(2, 3, 7, 9, 11, dtype=torch.float64)
     windows = {"kernel_size": (2, 3, 3), "stride": (1, 2, 3), "padding": (1, 1, 0), "ceil_mode": ceil_mode}
-    both(lambda t: F.max_pool3d(t, **windows, return_indices=True), x)
-    both(lambda t: F.max_pool3d(t, 2, dilation=(1, 2, 1), return_indices=True), x[0])
+    check(lambda t: F.max_pool3d(t, **windows, return_indices=True), x)
+    check(lambda t: F.max_pool3d(t, 2, dilation=(1, 2, 1), return_indices=True), x[0])
     for extra in ({}, {"count_include_pad": False}, {"divisor_override": 3}):
-        both(lambda t, extra=extra: F.avg_pool3d(t, **windows, **extra), x)
+        check(lambda t, extra=extra: F.avg_pool3d(t, **windows, **extra), x)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 4), (11, 13), (17, 2)], ids=str)
 def test_adaptive(size: tuple[int, int], counted: Any) -> None:
     x = torch.randn(2, 3, 11, 13, dtype=torch.float64)
-    both(lambda t: F.adaptive_avg_pool2d(t, size), x)
-    both(lambda t: F.adaptive_max_pool2d(t, size, return_indices=True), x)
+    check(lambda t: F.adaptive_avg_pool2d(t, size), x)
+    check(lambda t: F.adaptive_max_pool2d(t, size, return_indices=True), x)
     deep = torch.randn(2, 3, 5, 6, 70, dtype=torch.float64)
-    both(lambda t: F.adaptive_avg_pool3d(t, (2, *size)), deep)
-    both(lambda t: F.adaptive_max_pool3d(t, (2, *size), return_indices=True), deep)
-    # torch makes a mean of the smallest one; the operator itself must work too.
+    check(lambda t: F.adaptive_avg_pool3d(t, (2, *size)), deep)
+    check(lambda t: F.adaptive_max_pool3d(t, (2, *size), return_indices=True), deep)
+    # torch computes size 1 as a mean, so the operator is also called directly.
     for function in (torch.ops.aten._adaptive_avg_pool2d, lambda t, s: F.adaptive_avg_pool2d(t, s)):
-        both(lambda t, function=function: function(t, size), torch.randn(2, 3, 40, 50, dtype=torch.float64))
+        check(lambda t, function=function: function(t, size), torch.randn(2, 3, 40, 50, dtype=torch.float64))
 
 
 def test_fractional(counted: Any) -> None:
     x = torch.randn(2, 3, 13, 17, dtype=torch.float64)
     samples = torch.rand(2, 3, 2, dtype=torch.float64)
-    both(
+    check(
         lambda t: F.fractional_max_pool2d(t, (2, 3), (5, 7), return_indices=True, _random_samples=samples.to(t.device)),
         x,
     )
     deep, samples = torch.randn(2, 3, 6, 13, 17, dtype=torch.float64), torch.rand(2, 3, 3, dtype=torch.float64)
-    both(
+    check(
         lambda t: F.fractional_max_pool3d(t, 2, (3, 5, 7), return_indices=True, _random_samples=samples.to(t.device)),
         deep,
     )
@@ -188,7 +188,7 @@ def test_adaptive_average_of_an_empty_batch(rank: int) -> None:
     assert not on_cpu("pooling")
 
 
-def test_a_vendor_kernel_comes_first() -> None:
+def test_vendor_kernel_runs_first() -> None:
     seen = []
     with hardpoint.kernel("avg_pool2d")(
         lambda out, *rest: seen.append([tuple(r) if i in (1, 2, 3) else r for i, r in enumerate(rest)][1:])

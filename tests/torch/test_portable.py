@@ -1,4 +1,4 @@
-"""Portable kernels: every operator of the tables that has one against the CPU, on PyTorch's own sample inputs."""
+"""Portable kernels: every operator that has one, against the CPU on OpInfo samples."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ ENTRIES = [
 
 
 def has_complex(op: ops.Op) -> bool:
-    """Whether an operator's portable kernel takes complex numbers."""
+    """Whether an operator's portable kernel supports complex dtypes."""
     return any(isinstance(e, dict) and "complex" in e for e in (op.expression, *op.variants.values()))
 
 
-#: Overloads that no complex call may leave to the CPU.
+#: Overloads whose complex calls must not run on the CPU.
 COMPLEX = {overload for overload, op in TABLE.items() if has_complex(op)}
 
-#: torch's own float64 results are wrong by this much there (checked against arbitrary precision).
+#: Error of torch's float64 results (checked against arbitrary precision).
 TOLERANCE = {"special.bessel_j0": 1e-5, "special.bessel_y1": 1e-5}
 
 
-#: torch's own results in single precision are no reference there: in the second digit for polygamma of a negative
-#: number, by the exponent for complex powers.
+#: torch's float32 and complex64 results are no reference: polygamma of a negative number is wrong in the second digit,
+#: complex powers by orders of magnitude.
 WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 INEXACT = {"pow", "__rpow__", "polygamma"}
 #: The gradient of digamma is such a polygamma.
 INEXACT_GRADIENT = {"digamma"}
-#: Between its poles polygamma of a negative number is a difference of large ones.
+#: Between its poles, polygamma of a negative number is a difference of large numbers.
 SINGLE = {"polygamma": 2e-5, "digamma": 2e-5}
 
 
@@ -129,7 +129,7 @@ def test_extreme_values(function: Any, dtype: torch.dtype) -> None:
     torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
 
 
-def test_a_vendor_kernel_comes_first() -> None:
+def test_vendor_kernel_runs_first() -> None:
     x = torch.ones(3, device="sim")
     with hardpoint.kernel("exp")(lambda out, self: (_ for _ in ()).throw(NotImplementedError())):
         hardpoint.reset_counters()
@@ -139,7 +139,7 @@ def test_a_vendor_kernel_comes_first() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_nextafter_of_every_number_with_16_bits(dtype: torch.dtype) -> None:
-    """Bit by bit: in a wider type the next number would be rounded back."""
+    """Bit by bit: a kernel that computes in a wider type would round back to the input."""
     numbers = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(dtype)
     for towards in (float("inf"), -float("inf"), 0.0, -0.0, 1.0, float("nan")):
         other = torch.full_like(numbers, towards)

@@ -1,4 +1,4 @@
-"""Kernels in Python, put in the place of the plug-in's own."""
+"""Python kernels that override the plug-in's kernels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_override_and_remove(counted):
 
 
 def test_override_computes():
-    """A Python kernel that works through another operator of the device."""
+    """A Python kernel that calls another operator of the device."""
     a, b = torch.arange(3.0, device="sim"), torch.ones(3, device="sim")
     targets = [torch.empty(3, device="sim")]
 
@@ -61,7 +61,7 @@ def test_override_computes():
 
 
 def test_override_computes_on_its_own_arguments():
-    """Through DLPack, which a kernel's tensors can be handed on by; strides come along."""
+    """Through DLPack, including strides."""
     seen = []
 
     @hardpoint.kernel("exp", strided=True)
@@ -78,7 +78,7 @@ def test_override_computes_on_its_own_arguments():
 
 
 def test_removed_kernels_are_released():
-    """What a kernel's closure holds, such as device tensors, goes with it."""
+    """Removing a kernel releases its closure, such as device tensors."""
 
     class Held:
         pass
@@ -101,7 +101,7 @@ def test_removed_kernels_are_released():
 
 
 def recorder(seen, label):
-    """A kernel that notes its label for each call and leaves it to the next."""
+    """A kernel that records its label for each call and declines."""
 
     @hardpoint.kernel("mul")
     def kernel(*_):
@@ -234,7 +234,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_and_variants_reach_a_kernel(name, counted):
-    """In place of a tensor, and as the last attribute."""
+    """As a scalar operand, and as the last attribute."""
     overload, call, expected = NUMBERS[name]
     x = torch.arange(4.0, device="sim")
     seen = []

@@ -1,4 +1,4 @@
-"""Random operators: the rule that gives each element its number, the distributions, dropout."""
+"""Random operators: the mapping from generator state to elements, distributions, dropout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-# ---- Every operator that draws: reproducible, and apart from the CPU's generator
+# ---- Every random operator: reproducible, and independent of the CPU generator
 
 RANDOM = {
     "rand": lambda: torch.rand(50, device="sim"),
@@ -38,7 +38,7 @@ def test_random_operators(name):
     cpu_state = torch.get_rng_state()
     first, second = draw(), draw()
     assert torch.equal(torch.get_rng_state(), cpu_state), "the CPU's generator was disturbed"
-    torch.rand(7)  # nor does it matter
+    torch.rand(7)  # must not matter either
     torch.sim.manual_seed(3)
     again = draw()
     assert torch.equal(first.cpu(), again.cpu())
@@ -47,7 +47,7 @@ def test_random_operators(name):
     assert not torch.equal(first.cpu(), draw().cpu())
 
 
-# ---- The rule by which a state gives each element (kernels/random.c)
+# ---- The mapping from generator state to elements (kernels/sources/random.c)
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 DIGITS = {torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
@@ -71,7 +71,7 @@ def words(seed: int, first: int, count: int) -> list[int]:
 
 
 def test_the_generator_itself():
-    # From the authors' known answers.
+    # Known answers published by the authors.
     assert philox(0, 0) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert philox(2**64 - 1, 2**128 - 1) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
@@ -153,13 +153,13 @@ def test_devices_agree():
     assert torch.equal(one.cpu(), two.cpu())
 
 
-# ---- Distributions. Bounds hold for all but one seed in a million: five standard deviations, or what is like it.
+# ---- Distributions. Bounds hold for all but one seed in a million: five standard deviations or an equivalent.
 
 SAMPLES = 100_003
 
 
 def kolmogorov(sample: torch.Tensor, cdf: Callable[[torch.Tensor], torch.Tensor]) -> float:
-    """The distance to a distribution, in units of which one sample in a million has more than 2.7."""
+    """Kolmogorov-Smirnov statistic, scaled such that one sample in a million exceeds 2.7."""
     values = sample.cpu().double().sort()[0]
     n = len(values)
     steps = torch.arange(n + 1, dtype=torch.float64) / n
@@ -183,7 +183,7 @@ def test_continuous(name, dtype, counted):
     sample = getattr(torch.empty(SAMPLES, dtype=dtype, device="sim"), name)(*parameters)
     assert kolmogorov(sample, cdf) < 2.7
     halves = sample.cpu().double()
-    ranks = cdf(halves)  # independent neighbours, also at the distance of a pair and of a block
+    ranks = cdf(halves)  # neighbors are independent, also at the distance of a pair and of a block
     for lag in (1, 2, 4, 64):
         correlation = torch.corrcoef(torch.stack([ranks[:-lag], ranks[lag:]]))[0, 1].item()
         assert abs(correlation) < 5 / math.sqrt(SAMPLES)
@@ -208,7 +208,7 @@ def test_consecutive_calls_are_independent():
 
 
 def chi_square(counts: torch.Tensor, probabilities: torch.Tensor) -> float:
-    """How likely counts are that are at least as far from what is expected."""
+    """p-value of the chi-square test."""
     expected = probabilities.double() * counts.sum()
     used = expected > 5
     freedom = int(used.sum()) - 1

@@ -1,4 +1,4 @@
-"""Reductions: sums, norms, extremes and their places, variances."""
+"""Reductions: sums, norms, extrema and their indices, variances."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from opinfo import compare, entries, on_cpu
 
 import hardpoint
 
-FAMILIES = ("reduction", "extremes", "moments")
+FAMILIES = ("reduction", "min_max", "variance")
 NAMES = (
     *("sum", "nansum", "mean", "prod", "amax", "amin", "aminmax", "any", "all", "argmax", "argmin"),
     *("var", "std", "var_mean", "std_mean", "norm", "linalg.vector_norm", "logsumexp", "trace", "dist"),
     *("max", "min", "equal"),
 )
-# The nuclear norm is a decomposition of matrices; `max` of two tensors is pointwise.
+# The nuclear norm is a matrix decomposition; binary `max` and `min` are pointwise.
 ENTRIES = [p for p in entries(*NAMES) if p.id not in ("norm.nuc", "max.binary", "min.binary")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_samples_against_the_cpu(entry: Any) -> None:
-    compare(entry, *FAMILIES, places=1 if entry.name in ("max", "min") else None, limit=8)
+    compare(entry, *FAMILIES, index_result=1 if entry.name in ("max", "min") else None, limit=8)
 
 
 REDUCTIONS: dict[str, Callable[..., torch.Tensor]] = {
@@ -72,8 +72,8 @@ def test_along_every_set_of_dimensions(name: str, shape: tuple[int, ...]) -> Non
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int16, torch.uint8], ids=str)
 @pytest.mark.parametrize("shape", [(7,), (33, 70), (4, 1, 6), (300, 3), (3, 70000), (70000, 3)], ids=str)
-def test_extremes_and_their_places(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    # Few different values: of equal ones the first is told.
+def test_extrema_and_their_indices(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    # Few distinct values: among equal ones, the first index is returned.
     x = torch.randint(0, 9, shape).to(dtype)
     for given, device in ((x, x.to("sim")), (x.transpose(0, -1), x.to("sim").transpose(0, -1))):
         hardpoint.reset_counters()
@@ -123,7 +123,7 @@ def test_dtypes() -> None:
     bytes_ = ints.to(torch.uint8)
     assert torch.equal(bytes_.to("sim").any(1).cpu(), bytes_.any(1))
     assert bytes_.to("sim").all(0).dtype == torch.uint8
-    assert torch.tensor([0.0, 0.25]).to("sim").any().item() is True  # not a whole number
+    assert torch.tensor([0.0, 0.25]).to("sim").any().item() is True  # a fraction
     halves = torch.randn(50, 40).half()
     single = halves.to("sim").sum(1, dtype=torch.float32)
     torch.testing.assert_close(single.cpu(), halves.sum(1, dtype=torch.float32), rtol=1e-5, atol=1e-4)
@@ -184,10 +184,10 @@ def test_variance_of_large_numbers(shape: tuple[int, ...], mean: float) -> None:
     for dim in (*range(x.dim()), None):
         exact = torch.var_mean(x.double(), dim)
         for ours, right in zip(torch.var_mean(x.to("sim"), dim), exact, strict=True):
-            if mean == 1e30:  # the variance is beyond float32
+            if mean == 1e30:  # the variance overflows float32
                 assert not ours.isnan().any()
                 continue
-            # The mean is rounded to 1e-7 of itself, which is 1e-4 of the standard deviation where it is 1e4.
+            # The mean has a relative error of 1e-7, which is 1e-4 of the standard deviation if the mean is 1e4.
             torch.testing.assert_close(ours.cpu(), right.float(), rtol=1e-4 if mean else 1e-5, atol=1e-5)
 
 
@@ -217,7 +217,7 @@ def test_equal() -> None:
         ("var", lambda t: t.var(1), ((1,), 1.0, False)),
     ],
 )
-def test_a_vendor_kernel_comes_first(kernel: str, call: Callable[..., torch.Tensor], attributes: Any) -> None:
+def test_vendor_kernel_runs_first(kernel: str, call: Callable[..., torch.Tensor], attributes: Any) -> None:
     seen = []
 
     def record(out: Any, self: Any, *given: Any) -> None:

@@ -1,4 +1,4 @@
-"""Resampling and sampling by a grid, against the CPU."""
+"""Interpolation and grid sampling against the CPU."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_against_the_cpu(entry: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", GRIDS)
 def test_grids_against_the_cpu(entry: Any) -> None:
-    # A place is a rounded coordinate times half a size: its error is that much larger than the coordinate's.
-    compare(entry, "grid", dtypes=DTYPES, single=1e-4)
+    # A position is a coordinate times half the size, which scales its rounding error.
+    compare(entry, "grid_sample", dtypes=DTYPES, single=1e-4)
 
 
 MODES = {
@@ -52,7 +52,7 @@ def test_sizes_and_gradients(rank: int, mode: str, counted: Any) -> None:
     x = torch.randn(2, 3, *SPATIAL[rank], dtype=torch.float64)
     for target in TARGETS:
         for align in (None, False, True) if "nearest" not in mode else (None,):
-            both(lambda t, o=target, a=align: F.interpolate(t, **o, mode=mode, align_corners=a), x, "resampling")
+            check(lambda t, o=target, a=align: F.interpolate(t, **o, mode=mode, align_corners=a), x, "resampling")
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
@@ -60,7 +60,7 @@ def test_antialiased(mode: str, counted: Any) -> None:
     x = torch.randn(2, 3, 19, 31, dtype=torch.float64)
     for size in ((5, 7), (19, 12), (40, 50), (1, 1)):
         for align in (False, True):
-            both(
+            check(
                 lambda t, s=size, a=align: F.interpolate(t, s, mode=mode, align_corners=a, antialias=True),
                 x,
                 "resampling",
@@ -70,7 +70,7 @@ def test_antialiased(mode: str, counted: Any) -> None:
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_bytes_are_equal(mode: str, antialias: bool, counted: Any) -> None:
-    """torch computes in whole numbers here, so every element must be the same."""
+    """torch computes bytes in integer arithmetic, so every element must be equal."""
     targets: list[dict[str, Any]] = [{"size": s} for s in ((5, 7), (19, 12), (40, 300), (13, 31), (1, 2), (19, 31))]
     targets += [{"scale_factor": f} for f in (0.3, 1.7, (2.0, 0.51), (1.02, 1.0))]
     for target in targets:
@@ -81,13 +81,13 @@ def test_bytes_are_equal(mode: str, antialias: bool, counted: Any) -> None:
                 expected, actual = F.interpolate(x, **options), F.interpolate(x.to("sim"), **options)
                 assert actual.dtype is torch.uint8
                 assert torch.equal(actual.cpu(), expected), options
-    flat = torch.randint(0, 256, (1, 1, 4, 3000), dtype=torch.uint8)  # hundreds of taps
+    flat = torch.randint(0, 256, (1, 1, 4, 3000), dtype=torch.uint8)  # hundreds of filter taps
     small = F.interpolate(flat.to("sim"), (2, 9), mode=mode, antialias=antialias)
     assert torch.equal(small.cpu(), F.interpolate(flat, (2, 9), mode=mode, antialias=antialias))
     assert not on_cpu("resampling")
 
 
-def both(function: Any, x: torch.Tensor, family: str) -> None:
+def check(function: Any, x: torch.Tensor, family: str) -> None:
     given, ours = x.clone().requires_grad_(), x.to("sim").requires_grad_()
     expected, actual = function(given), function(ours)
     torch.testing.assert_close(actual.cpu(), expected)
@@ -99,11 +99,11 @@ def both(function: Any, x: torch.Tensor, family: str) -> None:
 
 
 def test_wide_rows(counted: Any) -> None:
-    # More than the kernels keep at hand of a row.
+    # Rows longer than the kernels cache.
     for width, target in ((3000, 3500), (3000, 100), (30, 2500)):
         x = torch.randn(1, 2, 3, width, dtype=torch.float64)
         for mode in ("nearest", "bilinear", "bicubic"):
-            both(lambda t, m=mode, s=(4, target): F.interpolate(t, s, mode=m), x, "resampling")
+            check(lambda t, m=mode, s=(4, target): F.interpolate(t, s, mode=m), x, "resampling")
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16, torch.float16], ids=str)
@@ -149,7 +149,7 @@ def test_grids(mode: str, padding: str, align: bool, counted: Any) -> None:
         grads = torch.autograd.grad(actual, ours, seed.to("sim"))
         for a, b in zip(grads, right, strict=True):
             torch.testing.assert_close(a.cpu(), b)
-    assert not on_cpu("grid")
+    assert not on_cpu("grid_sample")
 
 
 def test_grids_that_are_no_numbers_touch_nothing(counted: Any) -> None:
@@ -162,4 +162,4 @@ def test_grids_that_are_no_numbers_touch_nothing(counted: Any) -> None:
             ).cpu()
             right = F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=False)
             torch.testing.assert_close(ours[..., 3], right[..., 3])
-    assert not on_cpu("grid")
+    assert not on_cpu("grid_sample")

@@ -1,4 +1,4 @@
-"""Running totals and extremes."""
+"""Cumulative sums, products and extrema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "cumulative_tr
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", entries(*NAMES))
 def test_samples_against_the_cpu(entry: Any) -> None:
-    compare(entry, "scan", places=1, limit=8)
+    compare(entry, "scan", index_result=1, limit=8)
 
 
 SCANS: dict[str, Callable[..., Any]] = {
@@ -36,7 +36,7 @@ SHAPES = [(), (1,), (0,), (3, 0, 2), (700,), (40, 300), (300, 40), (3, 50, 4), (
 def test_along_every_dimension(name: str, shape: tuple[int, ...]) -> None:
     base = torch.randn(shape)
     if name == "cumprod":
-        base = base.sign() * (1 + 0.01 * base)  # products of hundreds stay in range
+        base = base.sign() * (1 + 0.01 * base)  # keeps products of hundreds of elements in range
     views = [(base, base.to("sim"))]
     if base.dim() > 1:
         views.append((base.transpose(0, -1), base.to("sim").transpose(0, -1)))
@@ -59,7 +59,7 @@ def test_dtypes(dtype: torch.dtype) -> None:
     device = given.to("sim")
     hardpoint.reset_counters()
     for dim in (0, 1):
-        # Sums of low precision are gathered in float32 on the device and on the CPU: whole numbers come out alike.
+        # The device and the CPU both sum 16-bit floats in float32, so integer values are exact.
         torch.testing.assert_close(device.cumsum(dim).cpu(), given.cumsum(dim))
         torch.testing.assert_close(device.cumprod(dim).cpu(), given.cumprod(dim))
         torch.testing.assert_close(

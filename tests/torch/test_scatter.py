@@ -1,4 +1,4 @@
-"""Writing by index: every dtype and layout against the CPU, the order of writes, sums that no thread changes."""
+"""Index writes: every dtype and layout against the CPU, the order of writes, and deterministic sums."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def on_device(t: torch.Tensor) -> torch.Tensor:
-    """The same layout on the device: `to` would make it dense."""
+    """Copy to the device with the same layout, which `to` would make dense."""
     whole = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
     return whole.to("sim").as_strided(t.shape, t.stride(), t.storage_offset())
 
 
 def writes(function: Callable[..., object], x: torch.Tensor, *others: torch.Tensor, exact: bool = False) -> None:
-    """The function changes its first argument on the device as on the CPU, and nothing beside it in its storage."""
+    """Compare the change of the first argument with the CPU; the rest of its storage must not change."""
     x = _copy(x)
     device = on_device(x)
     moved = [on_device(t) for t in others]
@@ -60,7 +60,7 @@ def _storage(x: torch.Tensor) -> torch.Tensor:
 def test_every_dtype_and_layout(layout: str, dtype: torch.dtype) -> None:
     x = LAYOUTS[layout](torch.testing.make_tensor(6, 6, 5, dtype=dtype, device="cpu", low=-2, high=2))
     rows, columns, depth = x.shape
-    # One time each, so that the order plays no part on the CPU either.
+    # Unique indices, so that the order does not matter on the CPU either.
     once, few = torch.randperm(columns)[:2], torch.randint(0, rows, (9,))
     src = torch.testing.make_tensor(rows, 2, depth, dtype=dtype, device="cpu", low=-2, high=2)
     many = torch.testing.make_tensor(9, columns, depth, dtype=dtype, device="cpu", low=-2, high=2)
@@ -103,7 +103,7 @@ def test_reductions(reduce: str, include_self: bool, dtype: torch.dtype) -> None
 
 
 def test_the_last_of_several_writes_wins() -> None:
-    """As on the CPU with one thread; torch promises nothing."""
+    """As on the CPU with one thread; torch makes no promise."""
     for columns in (1, 3, 200):
         x, n = torch.zeros(50, columns), 20_000
         i, values = torch.randint(0, 50, (n,)), torch.arange(n * columns).view(n, columns).float()
@@ -119,7 +119,7 @@ def test_the_last_of_several_writes_wins() -> None:
 
 
 def test_sums_have_one_order() -> None:
-    """Added one after the other, in the order of the indices: equal to a loop, bit for bit."""
+    """Sums in index order: bitwise equal to a loop."""
     for columns, n in ((1, 30_000), (5, 9_000), (128, 2_000), (700, 500)):
         i, values = torch.randint(0, 40, (n,)), torch.randn(n, columns)
         expected = torch.zeros(40, columns)

@@ -1,4 +1,4 @@
-"""Reductions of runs of rows."""
+"""Segment reductions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_segments(reduce: str, initial: float | None, dtype: torch.dtype) -> Non
             seed = torch.randn(out.shape, dtype=dtype).to(device)
             results.append([t.detach().cpu() for t in (out, *torch.autograd.grad(out, given, seed))])
         for right, ours in zip(*results, strict=True):
-            # Sums of hundreds in another order.
+            # Sums of hundreds of elements in another order.
             torch.testing.assert_close(ours, right, equal_nan=True, rtol=1e-5, atol=1e-5)
     assert not on_cpu("segment")
 

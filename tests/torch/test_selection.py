@@ -1,4 +1,4 @@
-"""Selecting by value, against the CPU."""
+"""Selection by value against the CPU."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DTYPES = (
 SHAPES = [(), (1,), (0,), (7,), (3, 0, 2), (33, 70), (4, 1, 6), (2, 3, 4, 5), (10_000,), (3, 5000), (5000, 3)]
 
 
-def same(function: Callable[..., Any], *tensors: torch.Tensor) -> None:
-    """The function gives the same on the device as on the CPU, without the CPU's help."""
+def assert_same(function: Callable[..., Any], *tensors: torch.Tensor) -> None:
+    """Compare with the CPU; nothing may run in the CPU tier."""
     expected = function(*tensors)
     moved = [t.to("sim") for t in tensors]
     hardpoint.reset_counters()
@@ -41,35 +41,35 @@ def sparse(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_nonzero_and_masks(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x, mask = sparse(shape, dtype), torch.rand(shape) > 0.5
-    same(torch.nonzero, x)
-    same(lambda x: torch.nonzero(x.transpose(0, -1)) if x.dim() else torch.nonzero(x), x)
-    same(lambda x: torch.nonzero_static(x, size=5, fill_value=-7), x)
-    same(lambda x: torch.count_nonzero(x), x)
-    same(lambda x, m: x.masked_select(m), x, mask)
-    same(lambda x, m: x.masked_fill(m, 1), x, mask)
-    same(lambda x, m: x.masked_fill(m, x.new_ones(())), x, mask)
-    same(lambda x, m, s: x.masked_scatter(m, s), x, mask, sparse((x.numel() + 3,), dtype))
+    assert_same(torch.nonzero, x)
+    assert_same(lambda x: torch.nonzero(x.transpose(0, -1)) if x.dim() else torch.nonzero(x), x)
+    assert_same(lambda x: torch.nonzero_static(x, size=5, fill_value=-7), x)
+    assert_same(lambda x: torch.count_nonzero(x), x)
+    assert_same(lambda x, m: x.masked_select(m), x, mask)
+    assert_same(lambda x, m: x.masked_fill(m, 1), x, mask)
+    assert_same(lambda x, m: x.masked_fill(m, x.new_ones(())), x, mask)
+    assert_same(lambda x, m, s: x.masked_scatter(m, s), x, mask, sparse((x.numel() + 3,), dtype))
     if x.dim() > 1:
-        same(lambda x, m: x.transpose(0, 1).clone().transpose(0, 1).masked_fill_(m, 1), x, mask)
-        same(lambda x, m: x.clone()[:, ::2].masked_fill_(m, 0), x, mask[:, :1])
-        same(lambda x, m: x.masked_select(m), x, mask[..., :1])
-        same(lambda x, m: x.masked_select(m), x[..., :1], mask)
-        same(
+        assert_same(lambda x, m: x.transpose(0, 1).clone().transpose(0, 1).masked_fill_(m, 1), x, mask)
+        assert_same(lambda x, m: x.clone()[:, ::2].masked_fill_(m, 0), x, mask[:, :1])
+        assert_same(lambda x, m: x.masked_select(m), x, mask[..., :1])
+        assert_same(lambda x, m: x.masked_select(m), x[..., :1], mask)
+        assert_same(
             lambda x, m, s: x.t().masked_scatter_(m, s).t() if x.dim() == 2 else x,
             x.clone(),
             mask.t() if x.dim() == 2 else mask,
             x.flatten(),
         )
-        same(lambda x: torch.count_nonzero(x, 1), x)
+        assert_same(lambda x: torch.count_nonzero(x, 1), x)
 
 
 def test_special_values() -> None:
     x = torch.tensor([0.0, -0.0, float("nan"), float("inf"), 1e-45, 1.0])
-    same(torch.nonzero, x)
-    same(torch.nonzero, x.half())
-    same(torch.count_nonzero, x.bfloat16())
-    same(lambda x: x.masked_fill(x > 0, float("nan")), x)
-    same(lambda x: torch.unique_consecutive(x, return_counts=True), x)
+    assert_same(torch.nonzero, x)
+    assert_same(torch.nonzero, x.half())
+    assert_same(torch.count_nonzero, x.bfloat16())
+    assert_same(lambda x: x.masked_fill(x > 0, float("nan")), x)
+    assert_same(lambda x: torch.unique_consecutive(x, return_counts=True), x)
 
 
 def test_outputs() -> None:
@@ -94,19 +94,19 @@ def test_unique(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     for inverse in (False, True):
         for counts in (False, True):
             options = {"return_inverse": inverse, "return_counts": counts}
-            same(lambda x, o=options: torch.unique(x, **o), x)
-            same(lambda x, o=options: torch.unique_consecutive(x // 5 if x.dtype != torch.bool else x, **o), x)
+            assert_same(lambda x, o=options: torch.unique(x, **o), x)
+            assert_same(lambda x, o=options: torch.unique_consecutive(x // 5 if x.dtype != torch.bool else x, **o), x)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
 def test_repeat_interleave(dtype: torch.dtype) -> None:
     for n in (0, 1, 50, 9000):
         repeats = torch.randint(0, 4, (n,), dtype=dtype)
-        same(torch.repeat_interleave, repeats)
-        same(lambda r: torch.repeat_interleave(r, output_size=int(r.sum())), repeats)
+        assert_same(torch.repeat_interleave, repeats)
+        assert_same(lambda r: torch.repeat_interleave(r, output_size=int(r.sum())), repeats)
     x = torch.randn(4, 3)
-    same(lambda x, r: x.repeat_interleave(r, dim=0), x, torch.tensor([0, 2, 1, 3], dtype=dtype))
-    same(lambda x: x.repeat_interleave(2, dim=1), x)
+    assert_same(lambda x, r: x.repeat_interleave(r, dim=0), x, torch.tensor([0, 2, 1, 3], dtype=dtype))
+    assert_same(lambda x: x.repeat_interleave(2, dim=1), x)
     with pytest.raises(RuntimeError, match="repeats can not be negative"):
         torch.repeat_interleave(torch.tensor([1, -1], device="sim"))
 
@@ -121,18 +121,18 @@ def test_sorted_rows(dtype: torch.dtype) -> None:
     for right in (False, True):
         for narrow in (False, True):
             options: dict[str, Any] = {"right": right, "out_int32": narrow}
-            same(lambda r, v, o=options: torch.searchsorted(r, v, **o), rows, values)
-            same(lambda r, v, o=options: torch.searchsorted(r[0], v, **o), rows, values)
-            same(lambda r, v, s, o=options: torch.searchsorted(r, v, sorter=s, **o), shuffled, values, order)
-            same(lambda r, v, o=options: torch.bucketize(v, r[1], **o), rows, values)
-            same(lambda r, o=options: torch.bucketize(3, r[1], **o), rows)
-            same(lambda r, o=options: torch.searchsorted(r[1], 3, **o), rows)
-    same(lambda r, v: torch.searchsorted(r, v, side="right"), rows, values)
-    same(lambda r, v: torch.searchsorted(r[:, :0], v), rows, values)
-    same(lambda r, v: torch.isin(v, r), rows, values)
-    same(lambda r, v: torch.isin(v, r[0, :7], invert=True), rows, values)
-    same(lambda r, v: torch.isin(v.t(), r[:, 0]), rows, values)
-    same(lambda r: torch.isin(r, 3), rows)
+            assert_same(lambda r, v, o=options: torch.searchsorted(r, v, **o), rows, values)
+            assert_same(lambda r, v, o=options: torch.searchsorted(r[0], v, **o), rows, values)
+            assert_same(lambda r, v, s, o=options: torch.searchsorted(r, v, sorter=s, **o), shuffled, values, order)
+            assert_same(lambda r, v, o=options: torch.bucketize(v, r[1], **o), rows, values)
+            assert_same(lambda r, o=options: torch.bucketize(3, r[1], **o), rows)
+            assert_same(lambda r, o=options: torch.searchsorted(r[1], 3, **o), rows)
+    assert_same(lambda r, v: torch.searchsorted(r, v, side="right"), rows, values)
+    assert_same(lambda r, v: torch.searchsorted(r[:, :0], v), rows, values)
+    assert_same(lambda r, v: torch.isin(v, r), rows, values)
+    assert_same(lambda r, v: torch.isin(v, r[0, :7], invert=True), rows, values)
+    assert_same(lambda r, v: torch.isin(v.t(), r[:, 0]), rows, values)
+    assert_same(lambda r: torch.isin(r, 3), rows)
     out = torch.empty(0, dtype=torch.int64, device="sim")
     torch.searchsorted(rows.to("sim"), values.to("sim"), out=out)
     assert torch.equal(out.cpu(), torch.searchsorted(rows, values))
@@ -142,14 +142,14 @@ def test_sorted_rows_with_nan() -> None:
     rows = torch.tensor([0.0, 1.0, float("nan"), float("nan")])
     values = torch.tensor([float("nan"), float("inf"), -1.0, 1.0])
     for right in (False, True):
-        same(lambda r, v, right=right: torch.searchsorted(r, v, right=right), rows, values)
+        assert_same(lambda r, v, right=right: torch.searchsorted(r, v, right=right), rows, values)
 
 
 def test_counting() -> None:
     x = torch.randint(0, 300, (20_000,))
-    same(torch.bincount, x)
-    same(lambda x: torch.bincount(x, minlength=1000), x.int())
-    same(lambda x: torch.bincount(x), x[:0])
+    assert_same(torch.bincount, x)
+    assert_same(lambda x: torch.bincount(x, minlength=1000), x.int())
+    assert_same(lambda x: torch.bincount(x), x[:0])
     weights = torch.randn(20_000, dtype=torch.float64)
     actual = torch.bincount(x.to("sim"), weights.to("sim")).cpu()
     torch.testing.assert_close(actual, torch.bincount(x, weights))
@@ -157,10 +157,10 @@ def test_counting() -> None:
         torch.bincount(torch.tensor([1, -1], device="sim"))
     for dtype in (torch.float32, torch.float64):
         y = torch.randn(5000, dtype=dtype)
-        same(lambda y: torch.histc(y, 37), y)
-        same(lambda y: torch.histc(y, 10, -1, 1.5), y)
-        same(lambda y: torch.histc(y, 4, 0, 0), torch.full((5,), 2.0, dtype=dtype))
-    same(lambda i: torch.nn.functional.one_hot(i, 300), x[:50])
+        assert_same(lambda y: torch.histc(y, 37), y)
+        assert_same(lambda y: torch.histc(y, 10, -1, 1.5), y)
+        assert_same(lambda y: torch.histc(y, 4, 0, 0), torch.full((5,), 2.0, dtype=dtype))
+    assert_same(lambda i: torch.nn.functional.one_hot(i, 300), x[:50])
 
 
 @pytest.mark.parametrize("offset", [-9, -3, -1, 0, 1, 2, 5, 9])

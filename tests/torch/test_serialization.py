@@ -1,4 +1,4 @@
-"""torch.save and torch.load, pickle, and the backend's own flags on tensors."""
+"""torch.save and torch.load, pickle, and backend metadata of tensors."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ from hardpoint.torch import metadata
 
 @pytest.mark.slow
 def test_metadata_round_trip(run_python, tmp_path):
-    """In one process, and read by another; tensors without flags come back without."""
+    """In one process, and read in another; tensors without metadata stay without."""
     path = str(tmp_path / "checkpoint.pt")
     run_python(
         METADATA
@@ -254,7 +254,7 @@ assert metadata.get_metadata(x) == {{}}
 try:
     metadata.set_metadata(torch.ones(1), flags)
 except RuntimeError as error:
-    assert "metadata belongs to tensors of sim, this one is on cpu" in str(error)
+    assert "metadata needs a tensor on sim, got one on cpu" in str(error)
 else:
     raise AssertionError
 """
@@ -268,7 +268,7 @@ assert metadata.get_metadata(loaded["plain"]) == {{}}
 assert torch.load({path!r}, map_location="cpu", weights_only=True)["x"].tolist() == [0, 1, 2]
 """
     )
-    run_python(  # who does not import the module can load the tensors all the same
+    run_python(  # without importing the module, the tensors still load
         f"""
         import torch
         assert torch.load({path!r}, weights_only=True, map_location="cpu")["x"].tolist() == [0, 1, 2]
@@ -277,7 +277,7 @@ assert torch.load({path!r}, map_location="cpu", weights_only=True)["x"].tolist()
     )
 
 
-def test_metadata_of_a_checkpoint_in_a_process_that_did_not_ask_for_it(run_python, tmp_path):
+def test_metadata_of_a_checkpoint_in_a_process_without_the_module(run_python, tmp_path):
     path = str(tmp_path / "checkpoint.pt")
     run_python(
         METADATA + f"x = torch.ones(2, device='sim'); metadata.set_metadata(x, {{'a': True}}); torch.save(x, {path!r})"

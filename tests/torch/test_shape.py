@@ -1,4 +1,4 @@
-"""Joining, reversing, rotating and cutting windows, against the CPU."""
+"""Concatenation, flips, rolls, triangles and sliding windows against the CPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_against_the_cpu(entry: Any) -> None:
     compare(entry, "shape", dtypes=DTYPES)
 
 
-def same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
     assert actual.dtype == expected.dtype
     assert actual.shape == expected.shape
     assert torch.equal(actual.cpu(), expected)
@@ -43,20 +43,20 @@ def test_cat_of_many_layouts(dtype: torch.dtype, counted: Any) -> None:
     on_device = a.to("sim")
     views = [lambda t: t, lambda t: t.transpose(0, 1)[:4], lambda t: t[:, ::2], lambda t: t[:, 1:4], lambda t: t[:, :0]]
     parts, moved = ([v(t) for v in views] + [t.new_empty(0)] for t in (a, on_device))
-    same(torch.cat(moved, 1), torch.cat(parts, 1))
-    same(torch.cat([a.to("sim")] * 3, -1), torch.cat([a] * 3, -1))
+    assert_same(torch.cat(moved, 1), torch.cat(parts, 1))
+    assert_same(torch.cat([a.to("sim")] * 3, -1), torch.cat([a] * 3, -1))
     out = torch.empty(6, 13, 4, dtype=dtype, device="sim").transpose(0, 2)
     assert torch.cat([moved[0], moved[2], moved[0]], 1, out=out) is out
-    same(out, torch.cat([parts[0], parts[2], parts[0]], 1))
+    assert_same(out, torch.cat([parts[0], parts[2], parts[0]], 1))
 
 
 def test_cat_promotes_and_keeps_memory_formats(counted: Any) -> None:
     a, b, c = torch.randn(2, 3, 4, 5), torch.randint(0, 9, (2, 2, 4, 5)), torch.rand(2, 1, 4, 5).half()
-    same(torch.cat([t.to("sim") for t in (a, b, c)], 1), torch.cat([a, b, c], 1))
-    same(torch.cat([b.to("sim"), (b > 3).to("sim")], 1), torch.cat([b, b > 3], 1))
+    assert_same(torch.cat([t.to("sim") for t in (a, b, c)], 1), torch.cat([a, b, c], 1))
+    assert_same(torch.cat([b.to("sim"), (b > 3).to("sim")], 1), torch.cat([b, b > 3], 1))
     last = a.contiguous(memory_format=torch.channels_last)
     joined = torch.cat([last.to("sim"), last.to("sim")], 1)
-    same(joined, torch.cat([last, last], 1))
+    assert_same(joined, torch.cat([last, last], 1))
     assert joined.is_contiguous(memory_format=torch.channels_last)
     with pytest.raises(RuntimeError, match="Sizes of tensors must match"):
         torch.cat([a.to("sim"), a.to("sim")[:, :, 1:]], 1)
@@ -64,17 +64,17 @@ def test_cat_promotes_and_keeps_memory_formats(counted: Any) -> None:
 
 def test_a_large_cat_uses_many_groups(counted: Any) -> None:
     parts = [torch.randn(7, n, 501) for n in (3, 100, 1, 64)]
-    same(torch.cat([p.to("sim") for p in parts], 1), torch.cat(parts, 1))
-    same(torch.cat([p.to("sim") for p in parts[:1] * 40]), torch.cat(parts[:1] * 40))
+    assert_same(torch.cat([p.to("sim") for p in parts], 1), torch.cat(parts, 1))
+    assert_same(torch.cat([p.to("sim") for p in parts[:1] * 40]), torch.cat(parts[:1] * 40))
 
 
 @pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 2), (0, 1, 2), (-1, -2), ()], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_flip(dims: tuple[int, ...], dtype: torch.dtype, counted: Any) -> None:
     a = torch.testing.make_tensor(3, 40, 70, dtype=dtype, device="cpu")
-    same(a.to("sim").flip(dims), a.flip(dims))
-    same(a.to("sim").transpose(0, 2).flip(dims), a.transpose(0, 2).flip(dims))
-    same(a.to("sim")[:, ::3, 1:].flip(dims), a[:, ::3, 1:].flip(dims))
+    assert_same(a.to("sim").flip(dims), a.flip(dims))
+    assert_same(a.to("sim").transpose(0, 2).flip(dims), a.transpose(0, 2).flip(dims))
+    assert_same(a.to("sim")[:, ::3, 1:].flip(dims), a[:, ::3, 1:].flip(dims))
 
 
 def test_roll(counted: Any) -> None:
@@ -89,7 +89,7 @@ def test_roll(counted: Any) -> None:
         (0, 0),
     ):
         for view in (lambda t: t, lambda t: t.transpose(0, 2), lambda t: t[:, ::2]):
-            same(torch.roll(view(a.to("sim")), shifts, dims), torch.roll(view(a), shifts, dims))
+            assert_same(torch.roll(view(a.to("sim")), shifts, dims), torch.roll(view(a), shifts, dims))
     with pytest.raises(RuntimeError, match="shifts and dimensions must align"):
         torch.roll(a.to("sim"), (1, 2), (0,))
 
@@ -99,12 +99,12 @@ def test_triangles(dtype: torch.dtype, counted: Any) -> None:
     a = torch.testing.make_tensor(3, 9, 13, dtype=dtype, device="cpu")
     for k in (-20, -3, 0, 1, 5, 40):
         for f in (torch.tril, torch.triu):
-            same(f(a.to("sim"), k), f(a, k))
-            same(f(a.to("sim").transpose(0, 2), k), f(a.transpose(0, 2), k))
+            assert_same(f(a.to("sim"), k), f(a, k))
+            assert_same(f(a.to("sim").transpose(0, 2), k), f(a.transpose(0, 2), k))
     b, twin = a.clone(), a.to("sim")
     assert twin[:, 1:].tril_(1).data_ptr() == twin[:, 1:].data_ptr()
     b[:, 1:].tril_(1)
-    same(twin, b)
+    assert_same(twin, b)
 
 
 def test_windows(counted: Any) -> None:
@@ -126,7 +126,7 @@ def test_windows(counted: Any) -> None:
     assert not on_cpu("shape")
 
 
-def test_a_vendor_kernel_comes_first() -> None:
+def test_vendor_kernel_runs_first() -> None:
     parts = [torch.ones(2, 3, device="sim"), torch.zeros(1, 3, device="sim")]
     seen = []
     with hardpoint.kernel("cat")(lambda out, *rest: seen.append((tuple(out.shape), len(rest), rest[-1]))):

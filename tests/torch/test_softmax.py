@@ -1,4 +1,4 @@
-"""Softmax, its logarithm and logsumexp: against the CPU, on every dimension, layout and dtype."""
+"""Softmax, log_softmax and logsumexp against the CPU, for every dimension, layout and dtype."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_logsumexp_of_complex_numbers(dim: Any) -> None:
     torch.testing.assert_close(torch.logsumexp(y.detach(), dim, out=out).cpu(), expected.detach())
 
 
-def test_a_vendor_kernel_comes_first() -> None:
+def test_vendor_kernel_runs_first() -> None:
     seen = []
 
     def kernel(out: Any, x: Any, dim: int) -> None:

@@ -1,4 +1,4 @@
-"""Sorting, and what is found by it."""
+"""Sorting, and operators based on it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NAMES = ("sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian", 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", entries(*NAMES))
 def test_samples_against_the_cpu(entry: Any) -> None:
-    compare(entry, "sort", places=0 if entry.name == "argsort" else 1, limit=8)
+    compare(entry, "sort", index_result=0 if entry.name == "argsort" else 1, limit=8)
 
 
 def make(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Many equal elements; for floats also NaN, infinities and both zeros."""
+    """Many equal elements; floats include NaN, infinities and both zeros."""
     if not dtype.is_floating_point:
         return torch.testing.make_tensor(shape, dtype=dtype, device="cpu")
     x = torch.randint(-20, 20, shape).to(dtype) / 4
@@ -100,12 +100,12 @@ def test_topk(k: int, dtype: torch.dtype) -> None:
             torch.testing.assert_close(values.cpu(), expected, equal_nan=True, rtol=0, atol=0)
             torch.testing.assert_close(x.gather(dim, places.cpu()), expected, equal_nan=True, rtol=0, atol=0)
             assert all(len(set(row)) == k for row in places.movedim(dim, -1).cpu().tolist())
-    # Of equals the first, as a stable order has it.
+    # Among equal elements, the first ones in a stable order.
     stable = given.sort(dim=1, descending=True, stable=True).indices[:, :k]
     assert torch.equal(given.to("sim").topk(k, 1).indices.cpu(), stable)
 
 
-def test_topk_refuses_what_torch_refuses() -> None:
+def test_topk_errors_are_torchs() -> None:
     x = torch.randn(3, 4, device="sim")
     with pytest.raises(RuntimeError, match="out of range"):
         x.topk(5)
@@ -123,12 +123,12 @@ def test_medians_modes_and_kth_values(dtype: torch.dtype) -> None:
         for dim in range(given.dim()):
             for keepdim in (False, True):
                 for name, arguments in (("median", ()), ("nanmedian", ()), ("mode", ()), ("kthvalue", (1,))):
-                    if name == "mode":  # the CPU compares NaN as if it were ordered, and gives anything
+                    if name == "mode":  # on the CPU, mode treats NaN as ordered, with arbitrary results
                         given, device = given.nan_to_num(0), device.nan_to_num(0)
                     values, places = getattr(torch, name)(device, *arguments, dim, keepdim)
                     right = getattr(torch, name)(given, *arguments, dim, keepdim).values
                     torch.testing.assert_close(values.cpu(), right, equal_nan=True, rtol=0, atol=0)
-                    # Which of several equal ones is told is not fixed.
+                    # Among equal elements, any index is valid.
                     where = places.cpu() if keepdim else places.cpu().unsqueeze(dim)
                     told = given.gather(dim, where)
                     torch.testing.assert_close(told.view_as(right), right, equal_nan=True, rtol=0, atol=0)
@@ -152,7 +152,7 @@ def test_mode_into_given_tensors() -> None:
         assert not on_cpu("sort")
 
 
-def test_a_vendor_kernel_comes_first() -> None:
+def test_vendor_kernel_runs_first() -> None:
     seen = []
 
     def record(values: Any, places: Any, self: Any, *given: Any) -> None:

@@ -7,9 +7,9 @@ import threading
 import pytest
 import torch
 
-import hardpoint.sim
+import hardpoint.devices.sim
 
-BIG = 8 << 20  # elements: far above what sim runs at once on the calling thread
+BIG = 8 << 20  # elements: far more than sim runs inline on the calling thread
 
 
 def test_stream_identity():
@@ -81,7 +81,7 @@ def test_default_and_pool_streams_are_distinct():
 
 
 def _slow_fill(value: float) -> torch.Tensor:
-    """A tensor that is ready late: the kernels are queued, not done."""
+    """A tensor whose kernels are queued but not done."""
     x = torch.zeros(BIG, device="sim")
     x.fill_(value)
     return x
@@ -124,7 +124,7 @@ def test_order_across_devices():
 
 def test_query_tells_unfinished_work():
     stream = torch.sim.Stream()
-    with hardpoint.sim.fault("hang:operator=aten::fill_"):  # until the fault is cleared
+    with hardpoint.devices.sim.fault("hang:operator=aten::fill_"):  # hangs until the fault is cleared
         with torch.sim.stream(stream):
             x = torch.empty(BIG, device="sim")
             x.fill_(2.0)
@@ -140,7 +140,7 @@ def test_query_tells_unfinished_work():
 
 def test_synchronize_one_stream_does_not_wait_for_another():
     busy, free = torch.sim.Stream(), torch.sim.Stream()
-    with hardpoint.sim.fault("hang:operator=aten::fill_"):
+    with hardpoint.devices.sim.fault("hang:operator=aten::fill_"):
         with torch.sim.stream(busy):
             x = torch.empty(BIG, device="sim")
             x.fill_(2.0)
@@ -184,10 +184,10 @@ def test_elapsed_time_needs_finished_events():
     start, end = (torch.Event("sim", enable_timing=True) for _ in range(2))
     x = torch.zeros(BIG, device="sim")
     start.record()
-    with hardpoint.sim.fault("hang:operator=aten::fill_"):
+    with hardpoint.devices.sim.fault("hang:operator=aten::fill_"):
         x.fill_(1.0)
         end.record()
-        with pytest.raises(RuntimeError, match="must be completed"):  # torch's own check
+        with pytest.raises(RuntimeError, match="must be completed"):  # torch's check
             start.elapsed_time(end)
     assert x[0].item() == 1.0
     end.synchronize()
@@ -227,9 +227,9 @@ def test_record_stream_keeps_memory_until_the_stream_is_done():
     x = torch.ones(BIG, device="sim")
     address = x.data_ptr()
     torch.sim.synchronize()
-    with hardpoint.sim.fault("hang:operator=aten::add"):
+    with hardpoint.devices.sim.fault("hang:operator=aten::add"):
         with torch.sim.stream(other):
-            y = x + 1  # waits for the fault to be cleared
+            y = x + 1  # blocks until the fault is cleared
         x.record_stream(other)
         del x
         again = torch.empty(BIG, device="sim")
@@ -250,7 +250,7 @@ def test_memory_is_reused_on_its_own_stream():
 
 
 def keep_busy() -> None:
-    """Queue work that takes longer than the calls of a test."""
+    """Queue work that takes longer than the calls in a test."""
     square = torch.ones(1024, 1024, device="sim")
     torch.sim.synchronize()
     for _ in range(4):

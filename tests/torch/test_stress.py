@@ -1,4 +1,4 @@
-"""Long runs: no leak on the device, no growth of the process."""
+"""Long runs: no leaks of device memory, no growth of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PrivateUse1 tutorials teach, in C++ and in Python, on a device that Hardpoint mounted."""
+"""Examples of PrivateUse1 tutorials, in C++ and Python, on a device that Hardpoint mounted."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_streams_in_cpp(extension):
 
 @pytest.mark.slow
 def test_backend_metadata_in_cpp(extension, run_python, tmp_path):
-    """In a process of its own: torch takes one registration a process."""
+    """In a separate process: torch accepts one registration per process."""
     program = f"""
 import importlib.util, sys
 import torch
@@ -312,7 +312,7 @@ def test_methods_are_generated_once():
 
 
 def test_privateuseone_still_means_the_device():
-    """The name that older scripts use."""
+    """The name in older scripts."""
     assert torch.device("privateuseone:1") == torch.device("sim:1")
     assert torch.ones(2, device="privateuseone").device == torch.device("sim:0")
 

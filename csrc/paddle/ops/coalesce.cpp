@@ -1,14 +1,14 @@
-// Tensors put into one: each becomes a part of its memory. No other tier can do that.
-#include "../parts.h"
+// Coalesces tensors into one buffer: each becomes a slice of it. No other tier can do that.
+#include "dispatch/composition.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
 
-Step copying("copy");
+StandardOp copy_op("copy");
 
-// Into memory of the device; the tensors have the same dtype.
-void copy_in(Call& call, DenseTensor& part, const DenseTensor& from) {
-  const View to = view(part);
+// Copies `from`, on the host or the device, into the slice. Both have the same dtype.
+void copy_to_slice(Call& call, DenseTensor& slice, const DenseTensor& from) {
+  const View to = view(slice);
   if (!on_device(from)) {
     Stream& stream = current_stream(call.device);
     call.device.copy_to_device(to.data, from.data(), to.bytes(), stream);
@@ -16,55 +16,59 @@ void copy_in(Call& call, DenseTensor& part, const DenseTensor& from) {
     return;
   }
   const int64_t length[] = {to.numel()};
-  const View given = view(from);
-  const Shaped row(to.data, to.dtype, 1, length), source(given.data, to.dtype, 1, length);
-  if (given.contiguous() && copy(copying.on(call.device), call.device, row, source)) return;
-  Shaped shaped(to.data, to.dtype, given.ndim, given.sizes);
-  if (!copy(copying.on(call.device), call.device, shaped, given)) copy_through_host(call.device, shaped, given);
+  const View source = view(from);
+  const ShapedView flat_to(to.data, to.dtype, 1, length), flat_source(source.data, to.dtype, 1, length);
+  if (source.contiguous() && copy(copy_op.on(call.device), call.device, flat_to, flat_source)) return;
+  ShapedView shaped(to.data, to.dtype, source.ndim, source.sizes);
+  if (!copy(copy_op.on(call.device), call.device, shaped, source)) copy_through_host(call.device, shaped, source);
 }
 
 // Attributes: dtype, copy_data, set_constant, persist_output, constant, use_align, align_size, size_of_dtype,
-// concated_shapes, concated_ranks. Outputs: the parts, which may be the inputs themselves, and the whole.
+// concated_shapes, concated_ranks. Outputs: the slices, which may be the same tensors as the inputs, and the buffer.
 bool coalesce_tensor(Call& call) {
-  const auto given = call.inputs(0);
-  const auto parts = call.outputs(0);
+  const auto inputs = call.inputs(0);
+  const auto slices = call.outputs(0);
   const auto dtype = call.attr<phi::DataType>(0);
-  const bool copies = call.attr<bool>(1), fills = call.attr<bool>(2), keeps = call.attr<bool>(3);
+  const bool copies = call.attr<bool>(1), fills = call.attr<bool>(2), persists = call.attr<bool>(3);
   const bool aligned = call.attr<bool>(5);
   const int64_t alignment = call.integer(6) > 0 ? call.integer(6) : HP_ALIGNMENT;
-  const auto bytes = call.integer(7) > 0 ? call.integer(7) : static_cast<int64_t>(phi::SizeOf(dtype));  // of an element
+  const auto element_bytes = call.integer(7) > 0 ? call.integer(7) : static_cast<int64_t>(phi::SizeOf(dtype));
   const std::vector<int64_t> shapes = call.integers(8), ranks = call.integers(9);
-  if (given.count == 0 || given.count != parts.count) {
-    throw Error(HP_INVALID_ARGUMENT, "as many tensors are expected as are given, and at least one");
+  if (inputs.count == 0 || inputs.count != slices.count) {
+    throw Error(HP_INVALID_ARGUMENT, "expected at least one input tensor and as many outputs, got " +
+                                         std::to_string(inputs.count) + " inputs and " + std::to_string(slices.count) +
+                                         " outputs");
   }
   std::vector<int64_t> offsets;
-  int64_t whole = 0, described = 0;
-  for (int i = 0; i < given.count; ++i) {
-    phi::DDim dims = given[i]->dims();
-    if (!given[i]->initialized() && ranks.size() == static_cast<size_t>(given.count)) {
-      dims = phi::DDim(shapes.data() + described, static_cast<int>(ranks[i]));
+  int64_t total = 0, shape_offset = 0;  // total: in elements
+  for (int i = 0; i < inputs.count; ++i) {
+    phi::DDim dims = inputs[i]->dims();
+    if (!inputs[i]->initialized() && ranks.size() == static_cast<size_t>(inputs.count)) {
+      dims = phi::DDim(shapes.data() + shape_offset, static_cast<int>(ranks[i]));
     }
-    if (!ranks.empty()) described += ranks[i];
-    parts[i]->Resize(dims);
-    if (parts[i]->numel() == 0) throw Error(HP_INVALID_ARGUMENT, "a tensor without elements");
-    offsets.push_back(whole);
-    const int64_t size = parts[i]->numel() * bytes;
-    whole += (aligned ? (size + alignment - 1) / alignment * alignment : size) / bytes;
+    if (!ranks.empty()) shape_offset += ranks[i];
+    slices[i]->Resize(dims);
+    if (slices[i]->numel() == 0) {
+      throw Error(HP_INVALID_ARGUMENT, "input tensor " + std::to_string(i) + " has no elements");
+    }
+    offsets.push_back(total);
+    const int64_t bytes = slices[i]->numel() * element_bytes;
+    total += (aligned ? (bytes + alignment - 1) / alignment * alignment : bytes) / element_bytes;
   }
-  DenseTensor& all = *call.output(1);
-  all.Resize({whole});
-  call.context.Alloc(&all, dtype);
-  if (!copies && fills && !fill(call.device, view(all), call.real(4))) {
-    throw Error(HP_NOT_SUPPORTED, "the device has no kernel that fills a tensor");
+  DenseTensor& buffer = *call.output(1);
+  buffer.Resize({total});
+  call.context.Alloc(&buffer, dtype);
+  if (!copies && fills && !fill(call.device, view(buffer), call.real(4))) {
+    throw Error(HP_NOT_SUPPORTED, "the device has no kernel for 'fill'");
   }
-  for (int i = 0; i < given.count; ++i) {
-    const phi::DDim dims = parts[i]->dims();
-    DenseTensor part = all.Slice(offsets[i], offsets[i] + parts[i]->numel());
-    const DenseTensor& from = copies ? *given[i] : *parts[i];
-    if ((copies || (keeps && !fills)) && from.initialized()) copy_in(call, part, from);
-    parts[i]->ShareDataWith(part).Resize(dims);
+  for (int i = 0; i < inputs.count; ++i) {
+    const phi::DDim dims = slices[i]->dims();
+    DenseTensor slice = buffer.Slice(offsets[i], offsets[i] + slices[i]->numel());
+    const DenseTensor& from = copies ? *inputs[i] : *slices[i];
+    if ((copies || (persists && !fills)) && from.initialized()) copy_to_slice(call, slice, from);
+    slices[i]->ShareDataWith(slice).Resize(dims);
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 
 }  // namespace

@@ -1,23 +1,18 @@
 // Fills, copies and conversions.
-#include "../../ops/creation.h"
+#include "ops/creation.h"
 
 #include <cmath>
 
-#include "../parts.h"
+#include "dispatch/composition.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
 
 bool fill_with(Call& call, const View& out, const phi::Scalar& value) {
-  if (!out.defined()) return false;
-  if (out.numel() == 0) return true;
-  const Service& service = call.service();
-  const VendorArgument number = is_float(out.dtype) ? attribute(value.to<double>()) : attribute(value.to<int64_t>());
-  if (!is_complex(out.dtype) && call_vendor(service, call.device, {output(out), number})) return true;
-  return service.has_compiler && hp::ops::fill(service, call.device, out, bits_of(value, out.dtype).data());
+  return out.defined() && (out.numel() == 0 || paddle_adapter::fill(call.binding(), call.device, out, value));
 }
 
-// ---- One value everywhere
+// ---- Fills
 
 bool full(Call& call) {
   DenseTensor& out = *call.output(0);
@@ -31,21 +26,21 @@ bool full_like(Call& call) {
   return fill_with(call, view(*call.output(0)), call.attr<phi::Scalar>(0));
 }
 
-// Attributes: shape, value, dtype, and which dimensions are the batch's; the sizes are settled.
+// Attributes: shape, value, dtype, input_dim_idx, output_dim_idx. InferMeta has set the output's shape.
 bool full_batch_size_like(Call& call) {
   if (common::product(call.output(0)->dims()) < 0) return false;
   call.context.Alloc(call.output(0), call.kernel.dtype);
   return fill_with(call, view(*call.output(0)), call.attr<phi::Scalar>(1));
 }
 
-// What was filled over has no gradient.
+// An overwritten tensor has a zero gradient.
 bool fill_grad(Call& call) {
-  return to_core(call.kernel.dtype) != DType::kNone && zero(call.device, call.allocate(0)) && decomposed(call);
+  return to_core(call.kernel.dtype) != DType::kNone && zero(call.device, call.allocate(0)) && count_decomposed(call);
 }
 
 bool fill(Call& call) { return fill_with(call, call.allocate(0), call.attr<phi::Scalar>(0)); }
 
-// ---- Memory alone
+// ---- Uninitialized tensors
 
 bool empty(Call& call) {
   DenseTensor& out = *call.output(0);
@@ -61,10 +56,10 @@ bool empty_like(Call& call) {
 
 // ---- Copies
 
-// Paddle has no other way for these two.
+// Copies through the host if no kernel can: Paddle has no other implementation of the two kernels that use this.
 bool always_copy(Call& call, const View& to, const View& from) {
   if (!to.defined() || !from.defined()) return false;
-  if (copy(call.service(), call.device, to, from)) return true;
+  if (copy(call.binding(), call.device, to, from)) return true;
   copy_through_host(call.device, to, from);
   call.kernel.op->count(Tier::kCpu);
   return true;
@@ -82,7 +77,7 @@ bool contiguous(Call& call) {
   return x.numel() == 0 || always_copy(call, view(out), view(x));
 }
 
-// Writes into a part of the output's memory, which the attributes name.
+// Copies x into a strided view of the output's memory. Attributes: dims, strides, offset.
 bool strided_copy(Call& call) {
   const DenseTensor& x = *call.input(0);
   DenseTensor& out = *call.output(0);
@@ -97,19 +92,19 @@ bool strided_copy(Call& call) {
 }
 
 bool cast(Call& call) {
-  // In place, the output is the input itself: it has the new dtype already, and keeps its memory until that is read.
+  // In place, the output is the input tensor and already has the new dtype. The copy keeps the input's memory alive.
   const DenseTensor x = *call.input(0);
-  const phi::DataType wanted = call.attr<phi::DataType>(0);
+  const phi::DataType out_dtype = call.attr<phi::DataType>(0);
   DenseTensor& out = *call.output(0);
   if (!x.initialized() || !on_device(x) || to_core(call.kernel.dtype) == DType::kNone ||
-      to_core(wanted) == DType::kNone || !x.meta().is_contiguous()) {
+      to_core(out_dtype) == DType::kNone || !x.meta().is_contiguous()) {
     return false;
   }
-  const Shaped from(static_cast<char*>(x.Holder()->ptr()) + x.offset(), to_core(call.kernel.dtype), x.dims().size(),
-                    x.dims().Get());
-  if (out.IsSharedWith(x) && wanted != call.kernel.dtype) out.clear();
-  call.context.Alloc(&out, wanted);
-  return x.numel() == 0 || copy(call.service(), call.device, view(out), from);
+  const ShapedView from(static_cast<char*>(x.Holder()->ptr()) + x.offset(), to_core(call.kernel.dtype), x.dims().size(),
+                        x.dims().Get());
+  if (out.IsSharedWith(x) && out_dtype != call.kernel.dtype) out.clear();
+  call.context.Alloc(&out, out_dtype);
+  return x.numel() == 0 || copy(call.binding(), call.device, view(out), from);
 }
 
 bool assign(Call& call) {
@@ -117,11 +112,11 @@ bool assign(Call& call) {
   if (x == nullptr || to_core(x->dtype()) == DType::kNone) return false;
   if (x->numel() != 0 && (!x->initialized() || !on_device(*x))) return false;
   const View out = call.allocate(0);
-  return x->numel() == 0 || copy(call.service(), call.device, out, view(*x));
+  return x->numel() == 0 || copy(call.binding(), call.device, out, view(*x));
 }
 bool assign_raw(Call& call) { return assign(call); }
 
-// ---- Values from the host, and from tensors of one element
+// ---- Values from the host, and from one-element tensors
 
 // Attributes: shape, dtype, values.
 bool assign_value(Call& call) {
@@ -141,7 +136,7 @@ bool assign_value(Call& call) {
   Stream& stream = current_stream(call.device);
   call.device.copy_to_device(out.data(), packed.data(), packed.size(), stream);
   stream.synchronize();
-  return decomposed(call);
+  return count_decomposed(call);
 }
 
 // Attributes: shape, dtype.
@@ -149,21 +144,21 @@ bool full_with_tensor(Call& call) {
   const DenseTensor& value = *call.input(0);
   DenseTensor& out = *call.output(0);
   if (!value.initialized() || !on_device(value) || value.numel() != 1 || to_core(value.dtype()) == DType::kNone ||
-      to_core(call.kernel.dtype) == DType::kNone || call.integers(0).size() > kMaxDimensions) {
+      to_core(call.kernel.dtype) == DType::kNone || call.integers(0).size() > kMaxKernelRank) {
     return false;
   }
-  const DenseTensor given = value;
+  const DenseTensor source = value;  // keeps the memory alive if `out` is the same tensor
   out.Resize(common::make_ddim(call.integers(0)));
   call.context.Alloc(&out, call.kernel.dtype);
   const View to = view(out);
-  Shaped one(given.data() == nullptr ? nullptr : const_cast<void*>(given.data()), to_core(given.dtype()), 0, nullptr);
-  return to.numel() == 0 || copy(call.service(), call.device, to, one.expand(to.ndim, to.sizes));
+  ShapedView scalar(const_cast<void*>(source.data()), to_core(source.dtype()), 0, nullptr);
+  return to.numel() == 0 || copy(call.binding(), call.device, to, scalar.expand(to.ndim, to.sizes));
 }
 
 // ---- Sequences
 
-// The number in a tensor of one element, on the device or the host.
-phi::Scalar number_in(Call& call, const DenseTensor& tensor) {
+// Reads a one-element tensor on the device or the host. Requires `is_number`. Synchronizes the stream.
+phi::Scalar read_number(Call& call, const DenseTensor& tensor) {
   alignas(8) unsigned char bytes[16] = {};
   if (on_device(tensor)) {
     Stream& stream = current_stream(call.device);
@@ -195,26 +190,26 @@ bool is_number(const DenseTensor& tensor) {
 
 bool sequence(Call& call, const phi::Scalar& start, const phi::Scalar& end, const phi::Scalar& step) {
   const DType dtype = to_core(call.kernel.dtype);
-  if (!(is_float(dtype) || is_integer(dtype)) || !call.service().able()) return false;
+  if (!(is_float(dtype) || is_integer(dtype)) || !call.binding().can_serve()) return false;
   DenseTensor& out = *call.output(0);
   int64_t size;
   if (is_float(dtype)) {
-    const double by = step.to<double>();
-    if (by == 0) return false;
-    size = static_cast<int64_t>(std::ceil(std::abs((end.to<double>() - start.to<double>()) / by)));
+    const double stride = step.to<double>();
+    if (stride == 0) return false;
+    size = static_cast<int64_t>(std::ceil(std::abs((end.to<double>() - start.to<double>()) / stride)));
   } else {
-    const int64_t by = std::abs(step.to<int64_t>());
-    if (by == 0) return false;
-    size = (std::abs(end.to<int64_t>() - start.to<int64_t>()) + by - 1) / by;
+    const int64_t stride = std::abs(step.to<int64_t>());
+    if (stride == 0) return false;
+    size = (std::abs(end.to<int64_t>() - start.to<int64_t>()) + stride - 1) / stride;
   }
-  // Of single precision, Paddle counts in that.
+  // Use the size that InferMeta has set, if any: for float32 Paddle computes it in float32.
   if (out.dims().size() == 1 && out.dims()[0] >= 0) size = out.dims()[0];
   out.Resize({size});
   call.context.Alloc(&out, call.kernel.dtype);
   if (size == 0) return true;
   const View to = view(out);
-  return is_float(dtype) ? hp::ops::arange(call.service(), call.device, to, start.to<double>(), step.to<double>())
-                         : hp::ops::arange(call.service(), call.device, to, start.to<int64_t>(), step.to<int64_t>());
+  return is_float(dtype) ? hp::ops::arange(call.binding(), call.device, to, start.to<double>(), step.to<double>())
+                         : hp::ops::arange(call.binding(), call.device, to, start.to<int64_t>(), step.to<int64_t>());
 }
 bool arange(Call& call) {
   return sequence(call, call.attr<phi::Scalar>(0), call.attr<phi::Scalar>(1), call.attr<phi::Scalar>(2));
@@ -223,8 +218,8 @@ bool arange_tensor(Call& call) {
   for (int i = 0; i < 3; ++i) {
     if (!is_number(*call.input(i))) return false;
   }
-  return sequence(call, number_in(call, *call.input(0)), number_in(call, *call.input(1)),
-                  number_in(call, *call.input(2)));
+  return sequence(call, read_number(call, *call.input(0)), read_number(call, *call.input(1)),
+                  read_number(call, *call.input(2)));
 }
 
 // Inputs: start, stop, number.
@@ -232,25 +227,25 @@ bool linspace(Call& call) {
   for (int i = 0; i < 3; ++i) {
     if (!is_number(*call.input(i))) return false;
   }
-  if (!is_float(to_core(call.kernel.dtype)) || !call.service().able()) return false;
-  const int64_t count = number_in(call, *call.input(2)).to<int64_t>();
+  if (!is_float(to_core(call.kernel.dtype)) || !call.binding().can_serve()) return false;
+  const int64_t count = read_number(call, *call.input(2)).to<int64_t>();
   if (count <= 0) return false;
-  const double start = number_in(call, *call.input(0)).to<double>(),
-               stop = number_in(call, *call.input(1)).to<double>();
+  const double start = read_number(call, *call.input(0)).to<double>(),
+               stop = read_number(call, *call.input(1)).to<double>();
   DenseTensor& out = *call.output(0);
   out.Resize({count});
   call.context.Alloc(&out, call.kernel.dtype);
-  return hp::ops::linspace(call.service(), call.device, view(out), start, stop);
+  return hp::ops::linspace(call.binding(), call.device, view(out), start, stop);
 }
 
-// Attributes: rows, columns (-1: as many), dtype.
+// Attributes: rows, columns (-1: same as rows), dtype.
 bool eye(Call& call) {
-  if (to_core(call.kernel.dtype) == DType::kNone || !call.service().able()) return false;
+  if (to_core(call.kernel.dtype) == DType::kNone || !call.binding().can_serve()) return false;
   const int64_t rows = call.integer(0), columns = call.integer(1) < 0 ? rows : call.integer(1);
   DenseTensor& out = *call.output(0);
   out.Resize({rows, columns});
   call.context.Alloc(&out, call.kernel.dtype);
-  return out.numel() == 0 || hp::ops::eye(call.service(), call.device, view(out));
+  return out.numel() == 0 || hp::ops::eye(call.binding(), call.device, view(out));
 }
 
 }  // namespace

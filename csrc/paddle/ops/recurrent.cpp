@@ -1,88 +1,89 @@
-// Recurrent nets: cells and matrix products, step after step. What the gradient needs is kept in `reserve`, in an order
-// of our own (recurrent_net.h).
-#include "../../ops/recurrent.h"
+// Recurrent networks: a matmul and a cell kernel for each time step. The tensors needed for the gradient are saved in
+// the output `reserve`, in our own layout (rnn_reserve.h).
+#include "ops/recurrent.h"
 
-#include "../../ops/creation.h"
-#include "../../ops/matmul.h"
-#include "../../ops/random.h"
-#include "../../ops/reduction.h"
-#include "../generator.h"
-#include "../recurrent_net.h"
+#include "ops/creation.h"
+#include "ops/generator.h"
+#include "ops/matmul.h"
+#include "ops/random.h"
+#include "ops/reduction.h"
+#include "ops/rnn_reserve.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
 
 struct Steps {
-  Step lstm{"lstm_cell"}, lstm_backward{"lstm_cell_backward"}, gru{"gru_cell"}, gru_backward{"gru_cell_backward"};
-  Step product{"matmul"}, sum{"sum"}, copying{"copy"}, counting{"arange"}, dropout{"dropout"},
+  StandardOp lstm{"lstm_cell"}, lstm_backward{"lstm_cell_backward"}, gru{"gru_cell"}, gru_backward{"gru_cell_backward"};
+  StandardOp matmul{"matmul"}, sum{"sum"}, copy_op{"copy"}, arange{"arange"}, dropout{"dropout"},
       dropout_backward{"dropout_backward"};
-  PointwiseStep add{"add"}, tanh{"tanh"}, tanh_backward{"tanh_backward"}, relu{"relu"},
-      relu_backward{"threshold_backward"}, before{"lt"}, where{"where"};
+  PointwiseOp add{"add"}, tanh{"tanh"}, tanh_backward{"tanh_backward"}, relu{"relu"},
+      relu_backward{"threshold_backward"}, less{"lt"}, where{"where"};
 };
 Steps& steps() {
   static Steps all;
   return all;
 }
 
-Shaped transposed(const View& matrix) { return Shaped(matrix).swap(0, 1); }
+ShapedView transposed(const View& matrix) { return ShapedView(matrix).swap(0, 1); }
 
-// Row `i` of a tensor of three dimensions, as a matrix.
-Shaped part(const View& whole, int64_t i) { return Shaped(whole).narrow(0, i, 1).drop(0); }
+// Matrix `i` of a 3-D tensor.
+ShapedView matrix_at(const View& tensor, int64_t i) { return ShapedView(tensor).narrow(0, i, 1).drop(0); }
 
-// As a matrix of rows.
-Shaped as_rows(const View& whole) {
-  const int64_t sizes[] = {whole.sizes[0] * whole.sizes[1], whole.sizes[2]};
-  return Shaped(whole.data, whole.dtype, 2, sizes);
+// A 3-D tensor with its first two dimensions joined.
+ShapedView as_rows(const View& tensor) {
+  const int64_t sizes[] = {tensor.sizes[0] * tensor.sizes[1], tensor.sizes[2]};
+  return ShapedView(tensor.data, tensor.dtype, 2, sizes);
 }
 
-// Which elements of a batch have not ended: time x batch x 1, if there are lengths at all.
+// A mask, time x batch x 1, of the time steps within each sequence's length. Absent if the call has no lengths.
 class Lengths {
  public:
-  bool set(Call& call, const Net& net, const DenseTensor* lengths) {
+  bool set(Call& call, const RnnConfig& net, const DenseTensor* lengths) {
     if (lengths == nullptr) return true;
-    const View given = view(*lengths);
+    const View values = view(*lengths);
     const int64_t sizes[] = {net.time, net.batch, 1}, row[] = {1, net.batch, 1};
-    const Temporary times(call.device, given.dtype, 1, sizes);
+    const Temporary times(call.device, values.dtype, 1, sizes);
     mask_.emplace(call.device, DType::kBool, 3, sizes);
-    nothing_.emplace(call.device, net.dtype, 0, nullptr);
+    zero_value_.emplace(call.device, net.dtype, 0, nullptr);
     const int64_t column[] = {net.time, 1, 1};
     Steps& step = steps();
-    return hp::ops::arange(step.counting.on(call.device), call.device, times, int64_t{0}, int64_t{1}) &&
-           step.before(call.device, *mask_,
-                       {Shaped(times.view().data, given.dtype, 3, column), Shaped(given.data, given.dtype, 3, row)}) &&
-           zero(call.device, *nothing_);
+    return hp::ops::arange(step.arange.on(call.device), call.device, times, int64_t{0}, int64_t{1}) &&
+           step.less(call.device, *mask_,
+                     {ShapedView(times.view().data, values.dtype, 3, column),
+                      ShapedView(values.data, values.dtype, 3, row)}) &&
+           zero(call.device, *zero_value_);
   }
   bool any() const { return mask_.has_value(); }
   const View& all() const { return *mask_; }
-  const View& nothing() const { return *nothing_; }
-  // Of one time: batch x 1.
-  Shaped at(int64_t time) const { return part(*mask_, time); }
+  const View& zero_value() const { return *zero_value_; }
+  // The mask of one time step, batch x 1.
+  ShapedView at(int64_t time) const { return matrix_at(*mask_, time); }
 
  private:
-  std::optional<Temporary> mask_, nothing_;
+  std::optional<Temporary> mask_, zero_value_;
 };
 
-bool takes(const Call& call, const Net& net) {
+bool supports(const Call& call, const RnnConfig& net) {
   Steps& step = steps();
   Device& device = call.device;
-  if (!is_float(net.dtype) || !step.product.on(device).able()) return false;
+  if (!is_float(net.dtype) || !step.matmul.on(device).can_serve()) return false;
   switch (net.kind) {
-    case Kind::kLstm:
-      return step.lstm.on(device).able() && step.lstm_backward.on(device).able();
-    case Kind::kGru:
-      return step.gru.on(device).able() && step.gru_backward.on(device).able();
+    case RnnMode::kLstm:
+      return step.lstm.on(device).can_serve() && step.lstm_backward.on(device).can_serve();
+    case RnnMode::kGru:
+      return step.gru.on(device).can_serve() && step.gru_backward.on(device).can_serve();
     default:
       return true;
   }
 }
 
-// ---- Forwards
+// ---- Forward
 
 // The weights and biases of one direction of a layer.
 struct Weights {
-  Weights(const Call& call, const Net& net, int64_t layer, int64_t direction) {
+  Weights(const Call& call, const RnnConfig& net, int64_t layer, int64_t direction) {
     const auto all = call.inputs(2);
-    const auto first = static_cast<int>(2 * net.place(layer, direction));
+    const auto first = static_cast<int>(2 * net.index(layer, direction));
     const auto biases = static_cast<int>(2 * net.layers * net.directions) + first;
     input = view(*all[first]), hidden = view(*all[first + 1]);
     input_bias = view(*all[biases]), hidden_bias = view(*all[biases + 1]);
@@ -90,86 +91,90 @@ struct Weights {
   View input, hidden, input_bias, hidden_bias;
 };
 
-bool run_cell(Device& device, const Net& net, const Book& book, int64_t layer, int64_t direction, const Moment& now,
-              const View& input_gates, const View& hidden_gates, const Weights& weights) {
+bool run_cell(Device& device, const RnnConfig& net, const RnnReserve& reserve, int64_t layer, int64_t direction,
+              const RnnTimeStep& now, const View& input_gates, const View& hidden_gates, const Weights& weights) {
   Steps& step = steps();
-  const Shaped before = book.hidden(layer, direction, now.before, 1),
-               after = book.hidden(layer, direction, now.after, 1);
-  if (net.kind == Kind::kLstm) {
-    return hp::ops::lstm_cell(step.lstm.on(device), device, after, book.cell(layer, direction, now.after),
-                              book.workspace(layer, direction, now.time), input_gates, hidden_gates,
-                              book.cell(layer, direction, now.before), weights.input_bias, weights.hidden_bias);
+  const ShapedView before = reserve.hidden(layer, direction, now.before, 1),
+                   after = reserve.hidden(layer, direction, now.after, 1);
+  if (net.kind == RnnMode::kLstm) {
+    return hp::ops::lstm_cell(step.lstm.on(device), device, after, reserve.cell(layer, direction, now.after),
+                              reserve.workspace(layer, direction, now.time), input_gates, hidden_gates,
+                              reserve.cell(layer, direction, now.before), weights.input_bias, weights.hidden_bias);
   }
-  if (net.kind == Kind::kGru) {
-    return hp::ops::gru_cell(step.gru.on(device), device, after, book.workspace(layer, direction, now.time),
+  if (net.kind == RnnMode::kGru) {
+    return hp::ops::gru_cell(step.gru.on(device), device, after, reserve.workspace(layer, direction, now.time),
                              input_gates, hidden_gates, before, weights.input_bias, weights.hidden_bias);
   }
-  PointwiseStep& activation = net.kind == Kind::kTanh ? step.tanh : step.relu;
+  PointwiseOp& activation = net.kind == RnnMode::kTanh ? step.tanh : step.relu;
   return step.add(device, after, {input_gates, hidden_gates}, {1}) && activation(device, after, {after});
 }
 
-// One direction of a layer; `out` gets its part of the layer's output.
-bool run_direction(Call& call, const Net& net, const Book& book, const Lengths& lengths, int64_t layer,
+// One direction of a layer. Writes its slice of the layer's output, `out`.
+bool run_direction(Call& call, const RnnConfig& net, const RnnReserve& reserve, const Lengths& lengths, int64_t layer,
                    int64_t direction, const View& input, const View& out) {
   Steps& step = steps();
   Device& device = call.device;
-  const Service &product = step.product.on(device), &copying = step.copying.on(device);
+  const OpBinding &matmul = step.matmul.on(device), &copy_op = step.copy_op.on(device);
   const Weights weights(call, net, layer, direction);
-  const int64_t wide = net.gates * net.width, all[] = {net.time, net.batch, wide}, one[] = {net.batch, wide};
+  const int64_t gate_width = net.gates * net.width, all[] = {net.time, net.batch, gate_width},
+                one[] = {net.batch, gate_width};
   const Temporary input_gates(device, net.dtype, 3, all), hidden_gates(device, net.dtype, 2, one);
-  if (!hp::ops::matmul(product, device, as_rows(input_gates), as_rows(input), transposed(weights.input))) return false;
+  if (!hp::ops::matmul(matmul, device, as_rows(input_gates), as_rows(input), transposed(weights.input))) return false;
   if (net.gates == 1 && !(step.add(device, input_gates, {input_gates, weights.input_bias}, {1}) &&
                           step.add(device, input_gates, {input_gates, weights.hidden_bias}, {1}))) {
     return false;
   }
-  const int64_t place = net.place(layer, direction);
-  const Moment start(net, direction, 0), end(net, direction, net.time - 1);
-  const auto given = call.inputs(1);
-  if (!copy(copying, device, book.hidden(layer, direction, start.before, 1), part(view(*given[0]), place)))
+  const int64_t index = net.index(layer, direction);
+  const RnnTimeStep start(net, direction, 0), end(net, direction, net.time - 1);
+  const auto initial = call.inputs(1);
+  if (!copy(copy_op, device, reserve.hidden(layer, direction, start.before, 1), matrix_at(view(*initial[0]), index)))
     return false;
   if (net.has_cells() &&
-      !copy(copying, device, book.cell(layer, direction, start.before), part(view(*given[1]), place))) {
+      !copy(copy_op, device, reserve.cell(layer, direction, start.before), matrix_at(view(*initial[1]), index))) {
     return false;
   }
   for (int64_t k = 0; k < net.time; ++k) {
-    const Moment now(net, direction, k);
-    const Shaped before = book.hidden(layer, direction, now.before, 1),
-                 after = book.hidden(layer, direction, now.after, 1);
-    if (!hp::ops::matmul(product, device, hidden_gates, before, transposed(weights.hidden)) ||
-        !run_cell(device, net, book, layer, direction, now, part(input_gates, now.time), hidden_gates, weights)) {
+    const RnnTimeStep now(net, direction, k);
+    const ShapedView before = reserve.hidden(layer, direction, now.before, 1),
+                     after = reserve.hidden(layer, direction, now.after, 1);
+    if (!hp::ops::matmul(matmul, device, hidden_gates, before, transposed(weights.hidden)) ||
+        !run_cell(device, net, reserve, layer, direction, now, matrix_at(input_gates, now.time), hidden_gates,
+                  weights)) {
       return false;
     }
     if (!lengths.any()) continue;
-    // Where a sequence has ended, the state stays.
-    const Shaped mask = lengths.at(now.time);
+    // A sequence that has ended keeps its state.
+    const ShapedView mask = lengths.at(now.time);
     if (!step.where(device, after, {mask, after, before})) return false;
     if (!net.has_cells()) continue;
-    const Shaped cell = book.cell(layer, direction, now.after);
-    if (!step.where(device, cell, {mask, cell, book.cell(layer, direction, now.before)})) return false;
+    const ShapedView cell = reserve.cell(layer, direction, now.after);
+    if (!step.where(device, cell, {mask, cell, reserve.cell(layer, direction, now.before)})) return false;
   }
   const int64_t states[] = {net.time, net.batch, net.width};
-  const Shaped found(book.hidden(layer, direction, 1 - direction, net.time).view().data, net.dtype, 3, states);
-  const Shaped mine = Shaped(out).narrow(2, direction * net.width, net.width);
-  const bool written = lengths.any() ? step.where(device, mine, {lengths.all(), found, lengths.nothing()})
-                                     : copy(copying, device, mine, found);
+  const ShapedView result(reserve.hidden(layer, direction, 1 - direction, net.time).view().data, net.dtype, 3, states);
+  const ShapedView slice = ShapedView(out).narrow(2, direction * net.width, net.width);
+  const bool written = lengths.any() ? step.where(device, slice, {lengths.all(), result, lengths.zero_value()})
+                                     : copy(copy_op, device, slice, result);
   const auto last = call.outputs(2);
-  return written && copy(copying, device, part(view(*last[0]), place), book.hidden(layer, direction, end.after, 1)) &&
+  return written &&
+         copy(copy_op, device, matrix_at(view(*last[0]), index), reserve.hidden(layer, direction, end.after, 1)) &&
          (!net.has_cells() ||
-          copy(copying, device, part(view(*last[1]), place), book.cell(layer, direction, end.after)));
+          copy(copy_op, device, matrix_at(view(*last[1]), index), reserve.cell(layer, direction, end.after)));
 }
 
-bool run_layers(Call& call, const Net& net, const Book& book, const Lengths& lengths) {
+bool run_layers(Call& call, const RnnConfig& net, const RnnReserve& reserve, const Lengths& lengths) {
   Steps& step = steps();
   const View last = view(*call.output(0));
   for (int64_t layer = 0; layer < net.layers; ++layer) {
-    const Shaped input = layer == 0 ? Shaped(call.view_of(0)) : book.input(layer);
-    const Shaped out = layer == net.layers - 1 ? Shaped(last) : book.input(layer + 1);
+    const ShapedView input = layer == 0 ? ShapedView(call.view_of(0)) : reserve.input(layer);
+    const ShapedView out = layer == net.layers - 1 ? ShapedView(last) : reserve.input(layer + 1);
     for (int64_t direction = 0; direction < net.directions; ++direction) {
-      if (!run_direction(call, net, book, lengths, layer, direction, input, out)) return false;
+      if (!run_direction(call, net, reserve, lengths, layer, direction, input, out)) return false;
     }
-    if (layer == net.layers - 1 || !net.drops()) continue;
-    const PhiloxState at = take_blocks(call, hp::ops::narrow_blocks(net.output()), call.integer(6));
-    if (!hp::ops::dropout(step.dropout.on(call.device), call.device, out, book.mask(layer + 1), out, net.dropout, at)) {
+    if (layer == net.layers - 1 || !net.has_dropout()) continue;
+    const PhiloxState philox = take_blocks(call, hp::ops::blocks_for_32bit(net.output()), call.integer(6));
+    if (!hp::ops::dropout(step.dropout.on(call.device), call.device, out, reserve.mask(layer + 1), out, net.dropout,
+                          philox)) {
       return false;
     }
   }
@@ -178,75 +183,76 @@ bool run_layers(Call& call, const Net& net, const Book& book, const Lengths& len
 
 // Inputs: x, pre_state, weight_list, sequence_length. Outputs: out, dropout_state, state, reserve.
 bool rnn(Call& call) {
-  Net net;
-  if (!call.plain() || !net.read(call) || !takes(call, net)) return false;
+  RnnConfig net;
+  if (!call.inputs_ready() || !net.read(call) || !supports(call, net)) return false;
   call.allocate(0);
   for (DenseTensor* state : call.outputs(2)) call.allocate(*state);
-  std::optional<Temporary> passing;
+  std::optional<Temporary> temporary;
   void* memory;
-  const int64_t size = Book::size(net);
-  if (net.test) {
-    memory = passing.emplace(call.device, net.dtype, 1, &size).view().data;
+  const int64_t size = RnnReserve::size(net);
+  if (net.is_test) {
+    memory = temporary.emplace(call.device, net.dtype, 1, &size).view().data;
   } else {
-    // The masks are in the reserve: this output is one tensor for all calls of a layer.
+    // dropout_state is one tensor for all calls of a layer, so the dropout masks are saved in `reserve`.
     call.output(1)->Resize({1});
     call.context.Alloc(call.output(1), phi::DataType::UINT8);
     call.output(3)->Resize({size});
     memory = call.context.Alloc(call.output(3), call.kernel.dtype);
   }
-  const Book book(net, memory);
+  const RnnReserve reserve(net, memory);
   Lengths lengths;
-  return lengths.set(call, net, call.input(3)) && run_layers(call, net, book, lengths) && decomposed(call);
+  return lengths.set(call, net, call.input(3)) && run_layers(call, net, reserve, lengths) && count_decomposed(call);
 }
 
-// ---- Backwards
+// ---- Backward
 
-// The gradients of a direction's states, on the way from the last moment to the first.
+// Gradients of one direction's states, updated from the last time step to the first.
 class StateGrads {
  public:
-  StateGrads(Device& device, const Net& net) : hidden(device, net), cell(device, net), next_cell(device, net) {}
+  StateGrads(Device& device, const RnnConfig& net) : hidden(device, net), cell(device, net), next_cell(device, net) {}
   struct State : Temporary {
-    State(Device& device, const Net& net) : State(device, net.dtype, std::array{net.batch, net.width}) {}
+    State(Device& device, const RnnConfig& net) : State(device, net.dtype, std::array{net.batch, net.width}) {}
     State(Device& device, DType dtype, std::array<int64_t, 2> sizes) : Temporary(device, dtype, 2, sizes.data()) {}
   };
   State hidden, cell, next_cell;
 };
 
-// Row `place` of a gradient that may be missing.
-bool copy_or_zero(Device& device, const View& to, const DenseTensor* from, int64_t place) {
-  return ready(from) ? copy(steps().copying.on(device), device, to, part(view(*from), place)) : zero(device, to);
+// to = matrix `index` of `from`, or zero if `from` is absent.
+bool copy_or_zero(Device& device, const View& to, const DenseTensor* from, int64_t index) {
+  return is_ready(from) ? copy(steps().copy_op.on(device), device, to, matrix_at(view(*from), index))
+                        : zero(device, to);
 }
 
 class Backward {
  public:
-  Backward(Call& call, const Net& net, const Book& book, const Lengths& lengths)
-      : call_(call), device_(call.device), net_(net), book_(book), lengths_(lengths) {}
+  Backward(Call& call, const RnnConfig& net, const RnnReserve& reserve, const Lengths& lengths)
+      : call_(call), device_(call.device), net_(net), reserve_(reserve), lengths_(lengths) {}
 
   bool run() {
-    const View last = call_.view_of(7);  // ready, or zero
+    const View last = call_.view_of(7);  // undefined or unreadable: zero, see below
     std::unique_ptr<Temporary> above, below;
     const int64_t sizes[] = {net_.time, net_.batch, net_.directions * net_.width};
-    if (!ready(call_.input(7))) {
+    if (!is_ready(call_.input(7))) {
       above = std::make_unique<Temporary>(device_, net_.dtype, 3, sizes);
       if (!zero(device_, *above)) return false;
     }
     for (int64_t layer = net_.layers - 1; layer >= 0; --layer) {
-      const Shaped grad = above ? Shaped(*above) : Shaped(last);
-      Shaped grad_input;
+      const ShapedView grad = above ? ShapedView(*above) : ShapedView(last);
+      ShapedView grad_input;
       if (layer > 0) {
         below = std::make_unique<Temporary>(device_, net_.dtype, 3, sizes);
         grad_input = *below;
       } else if (call_.output(0) != nullptr) {
         call_.output(0)->Resize(call_.input(0)->dims());
-        grad_input = Shaped(call_.allocate(0));
+        grad_input = ShapedView(call_.allocate(0));
       }
       for (int64_t direction = 0; direction < net_.directions; ++direction) {
         if (!run_direction(layer, direction, grad, grad_input)) return false;
       }
       if (layer == 0) break;
-      if (net_.drops() &&
+      if (net_.has_dropout() &&
           !hp::ops::dropout_backward(step_.dropout_backward.on(device_), device_, grad_input, grad_input,
-                                     book_.mask(layer), net_.dropout == 1 ? 0 : 1 / (1 - net_.dropout))) {
+                                     reserve_.mask(layer), net_.dropout == 1 ? 0 : 1 / (1 - net_.dropout))) {
         return false;
       }
       above.swap(below);
@@ -255,112 +261,114 @@ class Backward {
   }
 
  private:
-  // `grad_input` is undefined where nobody wants it, and summed up over the directions.
+  // `grad_input` is the sum over the directions; undefined if not needed.
   bool run_direction(int64_t layer, int64_t direction, const View& grad, const View& grad_input) {
-    const int64_t place = net_.place(layer, direction), wide = net_.gates * net_.width;
+    const int64_t index = net_.index(layer, direction), gate_width = net_.gates * net_.width;
     const Weights weights(call_, net_, layer, direction);
-    const int64_t states[] = {net_.time, net_.batch, net_.width}, all[] = {net_.time, net_.batch, wide};
+    const int64_t states[] = {net_.time, net_.batch, net_.width}, all[] = {net_.time, net_.batch, gate_width};
     const Temporary grads(device_, net_.dtype, 3, states), gates(device_, net_.dtype, 3, all);
-    std::optional<Temporary> hidden_gates;  // a GRU's differ from those of its input
-    if (net_.kind == Kind::kGru) hidden_gates.emplace(device_, net_.dtype, 3, all);
-    const Shaped mine = Shaped(grad).narrow(2, direction * net_.width, net_.width);
-    const bool copied = lengths_.any() ? step_.where(device_, grads, {lengths_.all(), mine, lengths_.nothing()})
-                                       : copy(step_.copying.on(device_), device_, grads, mine);
+    std::optional<Temporary> hidden_gates;  // for a GRU, they differ from the input's gates
+    if (net_.kind == RnnMode::kGru) hidden_gates.emplace(device_, net_.dtype, 3, all);
+    const ShapedView slice = ShapedView(grad).narrow(2, direction * net_.width, net_.width);
+    const bool copied = lengths_.any() ? step_.where(device_, grads, {lengths_.all(), slice, lengths_.zero_value()})
+                                       : copy(step_.copy_op.on(device_), device_, grads, slice);
     StateGrads state(device_, net_);
-    if (!copied || !copy_or_zero(device_, state.hidden, state_grad(0), place)) return false;
-    if (net_.has_cells() && !copy_or_zero(device_, state.cell, state_grad(1), place)) return false;
+    if (!copied || !copy_or_zero(device_, state.hidden, state_grad(0), index)) return false;
+    if (net_.has_cells() && !copy_or_zero(device_, state.cell, state_grad(1), index)) return false;
     const View& to_hidden = hidden_gates ? hidden_gates->view() : gates.view();
     for (int64_t k = net_.time - 1; k >= 0; --k) {
-      const Moment now(net_, direction, k);
-      if (!run_moment(layer, direction, now, part(grads, now.time), part(gates, now.time), part(to_hidden, now.time),
-                      weights, state)) {
+      const RnnTimeStep now(net_, direction, k);
+      if (!run_step(layer, direction, now, matrix_at(grads, now.time), matrix_at(gates, now.time),
+                    matrix_at(to_hidden, now.time), weights, state)) {
         return false;
       }
     }
-    const Shaped input = layer == 0 ? Shaped(call_.view_of(0)) : book_.input(layer);
-    return keep_states(place, state) && keep_weights(place, gates, to_hidden, input, layer, direction) &&
-           pass_on(grad_input, gates, weights, direction);
+    const ShapedView input = layer == 0 ? ShapedView(call_.view_of(0)) : reserve_.input(layer);
+    return write_states(index, state) && write_weights(index, gates, to_hidden, input, layer, direction) &&
+           write_input_grad(grad_input, gates, weights, direction);
   }
 
-  // One moment: the gradients of its gates, and those of the states before it in place of those after it.
-  bool run_moment(int64_t layer, int64_t direction, const Moment& now, const View& grad, const View& gates,
-                  const View& hidden_gates, const Weights& weights, StateGrads& state) {
+  // One time step: computes the gradients of its gates, and turns the gradients of the states after it into those of
+  // the states before it.
+  bool run_step(int64_t layer, int64_t direction, const RnnTimeStep& now, const View& grad, const View& gates,
+                const View& hidden_gates, const Weights& weights, StateGrads& state) {
     const View& hidden = state.hidden.view();
-    const StateGrads::State whole(device_, net_), passed(device_, net_);
-    if (!step_.add(device_, whole, {grad, hidden}, {1})) return false;
+    const StateGrads::State total(device_, net_), direct(device_, net_);
+    if (!step_.add(device_, total, {grad, hidden}, {1})) return false;
     const bool masked = lengths_.any();
-    std::optional<StateGrads::State> kept_hidden, kept_cell;
+    std::optional<StateGrads::State> ended_hidden, ended_cell;
     if (masked) {
-      const Shaped mask = lengths_.at(now.time);
-      kept_hidden.emplace(device_, net_);
-      if (!step_.where(device_, *kept_hidden, {mask, lengths_.nothing(), hidden}) ||
-          !step_.where(device_, whole, {mask, whole, lengths_.nothing()})) {
+      const ShapedView mask = lengths_.at(now.time);
+      ended_hidden.emplace(device_, net_);
+      if (!step_.where(device_, *ended_hidden, {mask, lengths_.zero_value(), hidden}) ||
+          !step_.where(device_, total, {mask, total, lengths_.zero_value()})) {
         return false;
       }
       if (net_.has_cells()) {
-        kept_cell.emplace(device_, net_);
-        if (!step_.where(device_, *kept_cell, {mask, lengths_.nothing(), state.cell}) ||
-            !step_.where(device_, state.cell, {mask, state.cell, lengths_.nothing()})) {
+        ended_cell.emplace(device_, net_);
+        if (!step_.where(device_, *ended_cell, {mask, lengths_.zero_value(), state.cell}) ||
+            !step_.where(device_, state.cell, {mask, state.cell, lengths_.zero_value()})) {
           return false;
         }
       }
     }
-    const Service& product = step_.product.on(device_);
+    const OpBinding& matmul = step_.matmul.on(device_);
     bool done;
     switch (net_.kind) {
-      case Kind::kLstm:
-        done = hp::ops::lstm_cell_backward(step_.lstm_backward.on(device_), device_, gates, state.next_cell, whole,
-                                           state.cell, book_.cell(layer, direction, now.before),
-                                           book_.cell(layer, direction, now.after),
-                                           book_.workspace(layer, direction, now.time)) &&
-               (masked ? step_.add(device_, state.cell, {state.next_cell, *kept_cell}, {1})
-                       : copy(step_.copying.on(device_), device_, state.cell, state.next_cell));
+      case RnnMode::kLstm:
+        done = hp::ops::lstm_cell_backward(step_.lstm_backward.on(device_), device_, gates, state.next_cell, total,
+                                           state.cell, reserve_.cell(layer, direction, now.before),
+                                           reserve_.cell(layer, direction, now.after),
+                                           reserve_.workspace(layer, direction, now.time)) &&
+               (masked ? step_.add(device_, state.cell, {state.next_cell, *ended_cell}, {1})
+                       : copy(step_.copy_op.on(device_), device_, state.cell, state.next_cell));
         break;
-      case Kind::kGru:
-        done = hp::ops::gru_cell_backward(step_.gru_backward.on(device_), device_, gates, hidden_gates, passed, whole,
-                                          book_.workspace(layer, direction, now.time));
+      case RnnMode::kGru:
+        done = hp::ops::gru_cell_backward(step_.gru_backward.on(device_), device_, gates, hidden_gates, direct, total,
+                                          reserve_.workspace(layer, direction, now.time));
         break;
-      case Kind::kTanh:
-        done = step_.tanh_backward(device_, gates, {whole, book_.hidden(layer, direction, now.after, 1)});
+      case RnnMode::kTanh:
+        done = step_.tanh_backward(device_, gates, {total, reserve_.hidden(layer, direction, now.after, 1)});
         break;
       default:
-        done = step_.relu_backward(device_, gates, {whole, book_.hidden(layer, direction, now.after, 1)}, {0});
+        done = step_.relu_backward(device_, gates, {total, reserve_.hidden(layer, direction, now.after, 1)}, {0});
         break;
     }
-    return done && hp::ops::matmul(product, device_, hidden, hidden_gates, weights.hidden) &&
-           (net_.kind != Kind::kGru || step_.add(device_, hidden, {hidden, passed}, {1})) &&
-           (!masked || step_.add(device_, hidden, {hidden, *kept_hidden}, {1}));
+    return done && hp::ops::matmul(matmul, device_, hidden, hidden_gates, weights.hidden) &&
+           (net_.kind != RnnMode::kGru || step_.add(device_, hidden, {hidden, direct}, {1})) &&
+           (!masked || step_.add(device_, hidden, {hidden, *ended_hidden}, {1}));
   }
 
-  bool keep_states(int64_t place, const StateGrads& state) {
-    const auto wanted = call_.outputs(1);
-    for (int i = 0; i < wanted.count; ++i) {
-      if (wanted[i] == nullptr) continue;
-      wanted[i]->Resize(call_.inputs(1)[i]->dims());
-      const View all = call_.allocate(*wanted[i]);
-      const View& found = i == 0 ? state.hidden.view() : state.cell.view();
-      if (!copy(step_.copying.on(device_), device_, part(all, place), found)) return false;
+  bool write_states(int64_t index, const StateGrads& state) {
+    const auto outputs = call_.outputs(1);
+    for (int i = 0; i < outputs.count; ++i) {
+      if (outputs[i] == nullptr) continue;
+      outputs[i]->Resize(call_.inputs(1)[i]->dims());
+      const View out = call_.allocate(*outputs[i]);
+      const View& grad = i == 0 ? state.hidden.view() : state.cell.view();
+      if (!copy(step_.copy_op.on(device_), device_, matrix_at(out, index), grad)) return false;
     }
     return true;
   }
 
-  bool keep_weights(int64_t place, const View& gates, const View& hidden_gates, const View& input, int64_t layer,
-                    int64_t direction) {
-    const Service &product = step_.product.on(device_), &sum = step_.sum.on(device_);
-    const auto wanted = call_.outputs(2);
+  bool write_weights(int64_t index, const View& gates, const View& hidden_gates, const View& input, int64_t layer,
+                     int64_t direction) {
+    const OpBinding &matmul = step_.matmul.on(device_), &sum = step_.sum.on(device_);
+    const auto outputs = call_.outputs(2);
     const auto output = [&](int64_t i) {
-      return i < wanted.count && wanted[static_cast<int>(i)] != nullptr ? call_.allocate(*wanted[static_cast<int>(i)])
-                                                                        : View{};
+      return i < outputs.count && outputs[static_cast<int>(i)] != nullptr
+                 ? call_.allocate(*outputs[static_cast<int>(i)])
+                 : View{};
     };
-    const int64_t first = 2 * place, biases = 2 * net_.layers * net_.directions + first;
-    const Shaped of_input = as_rows(gates), of_hidden = as_rows(hidden_gates);
-    const Shaped states = book_.hidden(layer, direction, direction, net_.time);  // those before each moment
+    const int64_t first = 2 * index, biases = 2 * net_.layers * net_.directions + first;
+    const ShapedView of_input = as_rows(gates), of_hidden = as_rows(hidden_gates);
+    const ShapedView states = reserve_.hidden(layer, direction, direction, net_.time);  // the state before each step
     if (const View to = output(first);
-        to.defined() && !hp::ops::matmul(product, device_, to, transposed(of_input), as_rows(input))) {
+        to.defined() && !hp::ops::matmul(matmul, device_, to, transposed(of_input), as_rows(input))) {
       return false;
     }
     if (const View to = output(first + 1);
-        to.defined() && !hp::ops::matmul(product, device_, to, transposed(of_hidden), states)) {
+        to.defined() && !hp::ops::matmul(matmul, device_, to, transposed(of_hidden), states)) {
       return false;
     }
     for (int i : {0, 1}) {
@@ -370,24 +378,24 @@ class Backward {
     return true;
   }
 
-  bool pass_on(const View& grad_input, const View& gates, const Weights& weights, int64_t direction) {
+  bool write_input_grad(const View& grad_input, const View& gates, const Weights& weights, int64_t direction) {
     if (!grad_input.defined()) return true;
-    const Service& product = step_.product.on(device_);
-    if (direction == 0) return hp::ops::matmul(product, device_, as_rows(grad_input), as_rows(gates), weights.input);
+    const OpBinding& matmul = step_.matmul.on(device_);
+    if (direction == 0) return hp::ops::matmul(matmul, device_, as_rows(grad_input), as_rows(gates), weights.input);
     const Temporary other(device_, net_.dtype, 3, grad_input.sizes);
-    return hp::ops::matmul(product, device_, as_rows(other), as_rows(gates), weights.input) &&
+    return hp::ops::matmul(matmul, device_, as_rows(other), as_rows(gates), weights.input) &&
            step_.add(device_, grad_input, {grad_input, other}, {1});
   }
 
   const DenseTensor* state_grad(int i) const {
-    const auto given = call_.inputs(8);
-    return i < given.count ? given[i] : nullptr;
+    const auto grads = call_.inputs(8);
+    return i < grads.count ? grads[i] : nullptr;
   }
 
   Call& call_;
   Device& device_;
-  const Net& net_;
-  const Book& book_;
+  const RnnConfig& net_;
+  const RnnReserve& reserve_;
   const Lengths& lengths_;
   Steps& step_ = steps();
 };
@@ -395,16 +403,17 @@ class Backward {
 // Inputs: x, pre_state, weight_list, sequence_length, out, dropout_state, reserve, out_grad, state_grad. Outputs:
 // x_grad, pre_state_grad, weight_grad_list.
 bool rnn_grad(Call& call) {
-  const DenseTensor* reserve = call.input(6);
-  if (!ready(reserve) || reserve->dims().size() != 1) return false;  // the CPU tier kept it
-  Net net;
-  const bool known = net.read(call) && reserve->numel() == Book::size(net) && takes(call, net);
-  const Book book(net, const_cast<void*>(reserve->data()));
+  const DenseTensor* saved = call.input(6);
+  if (!is_ready(saved) || saved->dims().size() != 1) return false;  // saved by the CPU tier
+  RnnConfig net;
+  const bool served = net.read(call) && saved->numel() == RnnReserve::size(net) && supports(call, net);
+  const RnnReserve reserve(net, const_cast<void*>(saved->data()));
   Lengths lengths;
-  if (known && lengths.set(call, net, call.input(3)) && Backward(call, net, book, lengths).run()) {
-    return decomposed(call);
+  if (served && lengths.set(call, net, call.input(3)) && Backward(call, net, reserve, lengths).run()) {
+    return count_decomposed(call);
   }
-  throw Error(HP_NOT_SUPPORTED, "the device cannot compute the gradient of a net that it ran");
+  throw Error(HP_NOT_SUPPORTED,
+              "the device ran the forward pass but cannot compute this gradient: run the network on a CPU place");
 }
 
 }  // namespace

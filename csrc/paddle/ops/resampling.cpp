@@ -1,6 +1,6 @@
-#include "../../ops/resampling.h"
+#include "ops/resampling.h"
 
-#include "../spatial.h"
+#include "ops/window_attributes.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
@@ -8,13 +8,13 @@ namespace {
 using hp::ops::Resampling;
 
 // Attributes: layout, out_d, out_h, out_w, scale, method, align_corners, align_mode.
-struct Resampled {
+struct ResamplingOptions {
   double scales[3] = {0, 0, 0};
   int rank;
   bool align;
 
-  // Not for sizes that come as tensors, nor for the rules that the standard operators do not have: the nearest element
-  // of aligned corners, and source places that are counted from the first element instead of its edge.
+  // False if not supported: sizes given as tensors, and rules that the standard operators lack (nearest with aligned
+  // corners, and linear with align_mode 1, source coordinates without the half-pixel offset).
   bool read(const Call& call, Resampling mode, const View& x) {
     for (int i : {1, 2, 3}) {
       if (call.inputs(i).count != 0 && call.input(i) != nullptr) return false;
@@ -27,30 +27,30 @@ struct Resampled {
     }
     if (mode == Resampling::kNearest && align) return false;
     if (mode == Resampling::kLinear && !align && call.integer(7) != 0) return false;
-    const auto& given = call.attr<std::vector<double>>(4);
-    if (given.empty()) return true;
-    if (given.size() != 1 && static_cast<int>(given.size()) != rank) return false;
-    for (int d = 0; d < rank; ++d) scales[d] = given.size() == 1 ? given[0] : given[d];
+    const auto& factors = call.attr<std::vector<double>>(4);
+    if (factors.empty()) return true;
+    if (factors.size() != 1 && static_cast<int>(factors.size()) != rank) return false;
+    for (int d = 0; d < rank; ++d) scales[d] = factors.size() == 1 ? factors[0] : factors[d];
     return true;
   }
 };
 
 bool forward(Call& call, Resampling mode) {
   const View x = call.view_of(0);
-  Resampled how;
-  if (!ready(call.input(0)) || !how.read(call, mode, x)) return false;
+  ResamplingOptions options;
+  if (!is_ready(call.input(0)) || !options.read(call, mode, x)) return false;
   const View out = call.allocate(0);
   if (out.numel() == 0) return true;
-  return hp::ops::upsample(call.service(), call.device, out, x, mode, how.align, how.scales, how.rank);
+  return hp::ops::upsample(call.binding(), call.device, out, x, mode, options.align, options.scales, options.rank);
 }
 
-// Inputs: x, three for sizes, and the gradient of out.
+// Inputs: x, three for sizes, out_grad.
 bool backward(Call& call, Resampling mode) {
   const View grad = call.view_of(4);
-  Resampled how;
-  if (!ready(call.input(4)) || !how.read(call, mode, grad)) return false;
-  return hp::ops::upsample_backward(call.service(), call.device, call.allocate(0), grad, mode, how.align, how.scales,
-                                    how.rank);
+  ResamplingOptions options;
+  if (!is_ready(call.input(4)) || !options.read(call, mode, grad)) return false;
+  return hp::ops::upsample_backward(call.binding(), call.device, call.allocate(0), grad, mode, options.align,
+                                    options.scales, options.rank);
 }
 
 bool nearest_interp(Call& call) { return forward(call, Resampling::kNearest); }

@@ -1,241 +1,241 @@
-// Writing by index. Indices are in the range that Paddle documents; others are not written.
-#include "../../ops/scatter.h"
+// Writes by index, and gradients of reads by index. Indices outside of the range documented by Paddle are ignored.
+#include "ops/scatter.h"
 
 #include <optional>
 
-#include "../../ops/indexing.h"
-#include "../indices.h"
+#include "ops/index_views.h"
+#include "ops/indexing.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
 
-using hp::ops::Write;
+using hp::ops::ScatterOp;
 
-Step copying("copy"), index_add_step("index_add"), index_copy_step("index_copy"), scatter_step("scatter"),
-    index_put_step("index_put"), selecting("index_select"), gathering("gather"), indexing("index");
+StandardOp copy_op("copy"), index_add_op("index_add"), index_copy_op("index_copy"), scatter_op("scatter"),
+    index_put_op("index_put"), index_select_op("index_select"), gather_op("gather"), index_op("index");
 
-bool takes(const Call& call, int index) {
-  return call.plain() && is_index(*call.input(index)) && call.input(index)->numel() != 0 &&
-         copying.on(call.device).able() && to_core(call.kernel.dtype) != DType::kNone;
+bool supports(const Call& call, int index) {
+  return call.inputs_ready() && is_index(*call.input(index)) && call.input(index)->numel() != 0 &&
+         copy_op.on(call.device).can_serve() && to_core(call.kernel.dtype) != DType::kNone;
 }
 
-// Of a gradient, the tensor that was read from is only a shape.
-bool takes_grad(const Call& call, int index, int grad) {
-  const DenseTensor &places = *call.input(index), &from = *call.input(grad);
-  for (const DenseTensor* tensor : {&places, &from}) {
+// For gradients of reads: only the shape of the tensor that was read is used.
+bool supports_grad(const Call& call, int index, int grad) {
+  const DenseTensor &index_view = *call.input(index), &from = *call.input(grad);
+  for (const DenseTensor* tensor : {&index_view, &from}) {
     if (!tensor->initialized() || !on_device(*tensor) || tensor->numel() == 0 ||
-        tensor->dims().size() > kMaxDimensions || !tensor->meta().is_contiguous()) {
+        tensor->dims().size() > kMaxKernelRank || !tensor->meta().is_contiguous()) {
       return false;
     }
   }
-  return is_index(places) && copying.on(call.device).able() && to_core(from.dtype()) != DType::kNone;
+  return is_index(index_view) && copy_op.on(call.device).can_serve() && to_core(from.dtype()) != DType::kNone;
 }
 
-// The output with what the input has, if it is not the input itself.
-bool carried(Call& call, DenseTensor& wanted, const DenseTensor& x, View& out) {
-  const DenseTensor before = x;
-  out = call.allocate(wanted);
-  return out.data == before.data() || copy(copying.on(call.device), call.device, out, view(before));
+bool write_slices(Call& call, const View& out, const View& index, const View& values, int64_t dim, ScatterOp write) {
+  const OpBinding& binding = (write == ScatterOp::kAdd ? index_add_op : index_copy_op).on(call.device);
+  return hp::ops::index_write(binding, call.device, out, flat_index(index),
+                              flat_selection(values, out, dim, index.numel()), dim, write, false);
 }
 
-bool write_slices(Call& call, const View& out, const View& index, const View& values, int64_t dim, Write write) {
-  const Service& service = (write == Write::kAdd ? index_add_step : index_copy_step).on(call.device);
-  return hp::ops::index_write(service, call.device, out, in_a_row(index), slices_of(values, out, dim, index.numel()),
-                              dim, write, false);
-}
-
-// ---- The gradients of reading. Inputs: x, index, the gradient.
+// ---- Gradients of reads. Inputs: x, index, out_grad.
 
 bool slices_grad(Call& call) {
-  if (!takes_grad(call, 1, 2) || call.input(0)->dims().size() == 0 || call.input(0)->dims().size() > kMaxDimensions)
+  if (!supports_grad(call, 1, 2) || call.input(0)->dims().size() == 0 || call.input(0)->dims().size() > kMaxKernelRank)
     return false;
   const View out = call.allocate(0);
-  const int64_t dim = dimension_of(call.integer(0), out);
-  return zero(call.device, out) && write_slices(call, out, call.view_of(1), call.view_of(2), dim, Write::kAdd) &&
-         decomposed(call);
+  const int64_t dim = wrap_dim(call.integer(0), out.ndim);
+  return zero(call.device, out) && write_slices(call, out, call.view_of(1), call.view_of(2), dim, ScatterOp::kAdd) &&
+         count_decomposed(call);
 }
 bool gather_grad(Call& call) { return slices_grad(call); }
 bool index_select_grad(Call& call) { return slices_grad(call); }
 
 bool along_grad(Call& call, int64_t axis) {
-  if (!takes_grad(call, 1, 2) || call.input(0)->dims().size() != call.input(1)->dims().size() ||
-      call.input(0)->dims().size() > kMaxDimensions) {
+  if (!supports_grad(call, 1, 2) || call.input(0)->dims().size() != call.input(1)->dims().size() ||
+      call.input(0)->dims().size() > kMaxKernelRank) {
     return false;
   }
   const View out = call.allocate(0);
   return zero(call.device, out) &&
-         hp::ops::scatter(scatter_step.on(call.device), call.device, out, call.view_of(1), call.view_of(2),
-                          dimension_of(axis, out), Write::kAdd) &&
-         decomposed(call);
+         hp::ops::scatter(scatter_op.on(call.device), call.device, out, call.view_of(1), call.view_of(2),
+                          wrap_dim(axis, out.ndim), ScatterOp::kAdd) &&
+         count_decomposed(call);
 }
 bool take_along_axis_grad(Call& call) { return along_grad(call, call.integer(0)); }
 bool index_sample_grad(Call& call) { return along_grad(call, 1); }
 
 bool has_coordinates(const DenseTensor& index, const DenseTensor& selected) {
   return index.dims().size() != 0 && index.dims()[index.dims().size() - 1] != 0 &&
-         selected.dims().size() < kMaxDimensions;
+         selected.dims().size() < kMaxKernelRank;
 }
-bool put(Call& call, const View& out, const View& index, const View& values, Write write) {
-  const Coordinates at(index);
-  return hp::ops::index_put(index_put_step.on(call.device), call.device, out, at.of(values, index), at.views, 0, write);
+bool put_coordinates(Call& call, const View& out, const View& index, const View& values, ScatterOp write) {
+  const CoordinateViews coordinates(index);
+  return hp::ops::index_put(index_put_op.on(call.device), call.device, out, coordinates.selection_view(values, index),
+                            coordinates.views, 0, write);
 }
 
 bool gather_nd_grad(Call& call) {
-  if (!takes_grad(call, 1, 2) || !has_coordinates(*call.input(1), *call.input(2))) return false;
+  if (!supports_grad(call, 1, 2) || !has_coordinates(*call.input(1), *call.input(2))) return false;
   const View out = call.allocate(0);
-  return zero(call.device, out) && put(call, out, call.view_of(1), call.view_of(2), Write::kAdd) && decomposed(call);
+  return zero(call.device, out) && put_coordinates(call, out, call.view_of(1), call.view_of(2), ScatterOp::kAdd) &&
+         count_decomposed(call);
 }
 
-// ---- Elements along a dimension. Inputs: x, index, value. Attributes: axis, reduce, include_self.
+// ---- put_along_axis. Inputs: x, index, value. Attributes: axis, reduce, include_self.
 
-std::optional<Write> write_named(const std::string& name) {
-  if (name == "assign") return Write::kSet;
-  if (name == "add") return Write::kAdd;
-  if (name == "multiply" || name == "mul") return Write::kMultiply;
-  if (name == "amax") return Write::kMax;
-  if (name == "amin") return Write::kMin;
+std::optional<ScatterOp> scatter_op_named(const std::string& name) {
+  if (name == "assign") return ScatterOp::kSet;
+  if (name == "add") return ScatterOp::kAdd;
+  if (name == "multiply" || name == "mul") return ScatterOp::kMultiply;
+  if (name == "amax") return ScatterOp::kMax;
+  if (name == "amin") return ScatterOp::kMin;
   return std::nullopt;
 }
 
 bool put_along_axis(Call& call) {
-  const std::optional<Write> write = write_named(call.attr<std::string>(1));
+  const std::optional<ScatterOp> write = scatter_op_named(call.attr<std::string>(1));
   const DenseTensor& x = *call.input(0);
-  if (!takes(call, 1) || !write || (*write != Write::kSet && !call.attr<bool>(2)) ||
+  if (!supports(call, 1) || !write || (*write != ScatterOp::kSet && !call.attr<bool>(2)) ||
       x.dims().size() != call.input(1)->dims().size() || call.input(2)->dims() != call.input(1)->dims() ||
-      x.dims().size() > kMaxDimensions || is_complex(to_core(call.kernel.dtype))) {
+      x.dims().size() > kMaxKernelRank || is_complex(to_core(call.kernel.dtype))) {
     return false;
   }
   View out;
-  return carried(call, *call.output(0), x, out) &&
-         hp::ops::scatter(scatter_step.on(call.device), call.device, out, call.view_of(1), call.view_of(2),
-                          dimension_of(call.integer(0), out), *write) &&
-         decomposed(call);
+  return allocate_copy(call, *call.output(0), x, out) &&
+         hp::ops::scatter(scatter_op.on(call.device), call.device, out, call.view_of(1), call.view_of(2),
+                          wrap_dim(call.integer(0), out.ndim), *write) &&
+         count_decomposed(call);
 }
 
-// Inputs: x, index, value, out, the gradient. Of numbers that are set or added.
+// Inputs: x, index, value, out, out_grad. Only for `assign` and `add`.
 bool put_along_axis_grad(Call& call) {
   const std::string& reduce = call.attr<std::string>(1);
   const DenseTensor &index = *call.input(1), &grad = *call.input(4);
-  const bool sets = reduce == "assign";
-  if (!takes_grad(call, 1, 4) || !(sets || (reduce == "add" && call.attr<bool>(2))) ||
+  const bool assigns = reduce == "assign";
+  if (!supports_grad(call, 1, 4) || !(assigns || (reduce == "add" && call.attr<bool>(2))) ||
       grad.dims().size() != index.dims().size() || !is_float(to_core(call.kernel.dtype))) {
     return false;
   }
-  const View from = view(grad), places = view(index);
-  const int64_t dim = dimension_of(call.integer(0), from);
+  const View from = view(grad), index_view = view(index);
+  const int64_t dim = wrap_dim(call.integer(0), from.ndim);
   if (call.output(1) != nullptr) {
-    // Paddle's shape rule takes the dtype of the index for this one.
+    // InferMeta gives this output the dtype of the index.
     call.context.Alloc(call.output(1), call.kernel.dtype);
     const View out = view(*call.output(1));
-    if (!same_sizes(out, places) || !hp::ops::gather(gathering.on(call.device), call.device, out, from, places, dim)) {
+    if (!same_sizes(out, index_view) ||
+        !hp::ops::gather(gather_op.on(call.device), call.device, out, from, index_view, dim)) {
       return false;
     }
   }
   if (call.output(0) != nullptr) {
     View out;
-    if (!carried(call, *call.output(0), grad, out)) return false;
-    if (sets) {
-      const Temporary nothing(call.device, out.dtype, places.ndim, places.sizes);
-      if (!zero(call.device, nothing) ||
-          !hp::ops::scatter(scatter_step.on(call.device), call.device, out, places, nothing, dim, Write::kSet)) {
+    if (!allocate_copy(call, *call.output(0), grad, out)) return false;
+    if (assigns) {
+      const Temporary zeros(call.device, out.dtype, index_view.ndim, index_view.sizes);
+      if (!zero(call.device, zeros) ||
+          !hp::ops::scatter(scatter_op.on(call.device), call.device, out, index_view, zeros, dim, ScatterOp::kSet)) {
         return false;
       }
     }
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 
-// ---- Rows. Inputs: x, index, updates. Attribute: overwrite; without it, rows that are named begin at zero.
+// ---- scatter. Inputs: x, index, updates. Attribute: overwrite; if false, indexed rows are zeroed, then added to.
 
 bool clear_slices(Call& call, const View& out, const View& index, int64_t dim) {
   std::array<int64_t, 16> sizes{};
   std::copy(out.sizes, out.sizes + out.ndim, sizes.begin());
   sizes[dim] = index.numel();
-  const Temporary nothing(call.device, out.dtype, out.ndim, sizes.data());
-  return zero(call.device, nothing) && write_slices(call, out, index, nothing, dim, Write::kSet);
+  const Temporary zeros(call.device, out.dtype, out.ndim, sizes.data());
+  return zero(call.device, zeros) && write_slices(call, out, index, zeros, dim, ScatterOp::kSet);
 }
 
 bool scatter(Call& call) {
   const DenseTensor& x = *call.input(0);
-  if (!takes(call, 1) || x.numel() == 0 || x.dims().size() == 0 || x.dims().size() > kMaxDimensions ||
+  if (!supports(call, 1) || x.numel() == 0 || x.dims().size() == 0 || x.dims().size() > kMaxKernelRank ||
       call.input(2)->numel() != x.numel() / x.dims()[0] * call.input(1)->numel()) {
     return false;
   }
   const bool overwrite = call.attr<bool>(0);
   const View index = call.view_of(1);
   View out;
-  return carried(call, *call.output(0), x, out) && (overwrite || clear_slices(call, out, index, 0)) &&
-         write_slices(call, out, index, call.view_of(2), 0, overwrite ? Write::kSet : Write::kAdd) && decomposed(call);
+  return allocate_copy(call, *call.output(0), x, out) && (overwrite || clear_slices(call, out, index, 0)) &&
+         write_slices(call, out, index, call.view_of(2), 0, overwrite ? ScatterOp::kSet : ScatterOp::kAdd) &&
+         count_decomposed(call);
 }
 
-bool select_slices(Call& call, DenseTensor* wanted, const View& from, const View& index, int64_t dim) {
-  if (wanted == nullptr) return true;
-  const View out = call.allocate(*wanted);
-  return hp::ops::index_select(selecting.on(call.device), call.device, slices_of(out, from, dim, index.numel()), from,
-                               in_a_row(index), dim);
+bool select_slices(Call& call, DenseTensor* output, const View& from, const View& index, int64_t dim) {
+  if (output == nullptr) return true;
+  const View out = call.allocate(*output);
+  return hp::ops::index_select(index_select_op.on(call.device), call.device,
+                               flat_selection(out, from, dim, index.numel()), from, flat_index(index), dim);
 }
 
-// Inputs: index, updates, the gradient.
+// Inputs: index, updates, out_grad.
 bool scatter_grad(Call& call) {
   const DenseTensor &index = *call.input(0), &grad = *call.input(2);
-  if (!takes_grad(call, 0, 2) || grad.dims().size() == 0) return false;
+  if (!supports_grad(call, 0, 2) || grad.dims().size() == 0) return false;
   const View rows = view(index), from = view(grad);
   if (!select_slices(call, call.output(1), from, rows, 0)) return false;
   View out;
-  if (call.output(0) != nullptr && (!carried(call, *call.output(0), grad, out) || !clear_slices(call, out, rows, 0))) {
+  if (call.output(0) != nullptr &&
+      (!allocate_copy(call, *call.output(0), grad, out) || !clear_slices(call, out, rows, 0))) {
     return false;
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 
-// ---- Sums at coordinates. Inputs: x, index, updates.
+// ---- scatter_nd_add. Inputs: x, index, updates.
 
 bool scatter_nd_add(Call& call) {
-  if (!takes(call, 1) || !has_coordinates(*call.input(1), *call.input(2))) return false;
+  if (!supports(call, 1) || !has_coordinates(*call.input(1), *call.input(2))) return false;
   View out;
-  return carried(call, *call.output(0), *call.input(0), out) &&
-         put(call, out, call.view_of(1), call.view_of(2), Write::kAdd) && decomposed(call);
+  return allocate_copy(call, *call.output(0), *call.input(0), out) &&
+         put_coordinates(call, out, call.view_of(1), call.view_of(2), ScatterOp::kAdd) && count_decomposed(call);
 }
 
-// Inputs: index, updates, the gradient.
+// Inputs: index, updates, out_grad.
 bool scatter_nd_add_grad(Call& call) {
   const DenseTensor &index = *call.input(0), &grad = *call.input(2);
-  if (!takes_grad(call, 0, 2) || !has_coordinates(index, *call.input(1))) return false;
+  if (!supports_grad(call, 0, 2) || !has_coordinates(index, *call.input(1))) return false;
   if (call.output(1) != nullptr) {
-    const View out = call.allocate(1), places = view(index);
-    const Coordinates at(places);
-    if (!hp::ops::index(indexing.on(call.device), call.device, at.of(out, places), view(grad), at.views, 0))
+    const View out = call.allocate(1), index_view = view(index);
+    const CoordinateViews coordinates(index_view);
+    if (!hp::ops::index(index_op.on(call.device), call.device, coordinates.selection_view(out, index_view), view(grad),
+                        coordinates.views, 0))
       return false;
   }
   View out;
-  if (call.output(0) != nullptr && !carried(call, *call.output(0), grad, out)) return false;
-  return decomposed(call);
+  if (call.output(0) != nullptr && !allocate_copy(call, *call.output(0), grad, out)) return false;
+  return count_decomposed(call);
 }
 
-// ---- Sums of slices. Inputs: x, index, add_value. Attribute: axis.
+// ---- index_add. Inputs: x, index, add_value. Attribute: axis.
 
 bool index_add(Call& call) {
-  if (!takes(call, 1) || call.input(0)->dims().size() == 0 || call.input(0)->dims().size() > kMaxDimensions)
+  if (!supports(call, 1) || call.input(0)->dims().size() == 0 || call.input(0)->dims().size() > kMaxKernelRank)
     return false;
   View out;
-  return carried(call, *call.output(0), *call.input(0), out) &&
-         write_slices(call, out, call.view_of(1), call.view_of(2), dimension_of(call.integer(0), out), Write::kAdd) &&
-         decomposed(call);
+  return allocate_copy(call, *call.output(0), *call.input(0), out) &&
+         write_slices(call, out, call.view_of(1), call.view_of(2), wrap_dim(call.integer(0), out.ndim),
+                      ScatterOp::kAdd) &&
+         count_decomposed(call);
 }
-// Inputs: index, add_value, the gradient.
+// Inputs: index, add_value, out_grad.
 bool index_add_grad(Call& call) {
   const DenseTensor &index = *call.input(0), &grad = *call.input(2);
-  if (!takes_grad(call, 0, 2) || grad.dims().size() == 0) return false;
+  if (!supports_grad(call, 0, 2) || grad.dims().size() == 0) return false;
   const View from = view(grad);
   View out;
-  return select_slices(call, call.output(1), from, view(index), dimension_of(call.integer(0), from)) &&
-         (call.output(0) == nullptr || carried(call, *call.output(0), grad, out)) && decomposed(call);
+  return select_slices(call, call.output(1), from, view(index), wrap_dim(call.integer(0), from.ndim)) &&
+         (call.output(0) == nullptr || allocate_copy(call, *call.output(0), grad, out)) && count_decomposed(call);
 }
 
-// ---- Index tensors for the first dimensions. Inputs: x, indices, value. Attribute: accumulate.
+// ---- index_put: index tensors for the first dimensions. Inputs: x, indices, value. Attribute: accumulate.
 
-// All of one shape, as Paddle's Python side makes them; anything else goes to the CPU tier.
-bool alike(List<const DenseTensor> indices) {
+// Paddle's Python API broadcasts the index tensors to one shape; anything else goes to the CPU tier.
+bool have_equal_shapes(List<const DenseTensor> indices) {
   for (const DenseTensor* index : indices) {
     if (!is_index(*index) || index->dtype() != indices[0]->dtype() || index->dims() != indices[0]->dims() ||
         index->numel() == 0 || index->dims().size() == 0 || !index->initialized() || !on_device(*index)) {
@@ -244,8 +244,8 @@ bool alike(List<const DenseTensor> indices) {
   }
   return indices.count != 0;
 }
-struct Indexed {
-  Indexed(const View& x, List<const DenseTensor> indices) {
+struct Selection {
+  Selection(const View& x, List<const DenseTensor> indices) {
     for (const DenseTensor* index : indices) views.push_back(view(*index));
     for (int d = 0; d < views[0].ndim; ++d) sizes.push_back(views[0].sizes[d]);
     for (int d = indices.count; d < x.ndim; ++d) sizes.push_back(x.sizes[d]);
@@ -257,49 +257,50 @@ struct Indexed {
 
 bool index_put(Call& call) {
   const DenseTensor &x = *call.input(0), &value = *call.input(2);
-  if (!call.plain() || !alike(call.inputs(1)) || call.inputs(1).count > x.dims().size() || x.numel() == 0 ||
-      !copying.on(call.device).able() || x.dims().size() > kMaxDimensions) {
+  if (!call.inputs_ready() || !have_equal_shapes(call.inputs(1)) || call.inputs(1).count > x.dims().size() ||
+      x.numel() == 0 || !copy_op.on(call.device).can_serve() || x.dims().size() > kMaxKernelRank) {
     return false;
   }
-  const Indexed at(view(x), call.inputs(1));
-  if (at.ndim() > kMaxDimensions || value.dims().size() > at.ndim()) return false;
+  const Selection selection(view(x), call.inputs(1));
+  if (selection.ndim() > kMaxKernelRank || value.dims().size() > selection.ndim()) return false;
   View out;
-  if (!carried(call, *call.output(0), x, out)) return false;
-  Shaped values(view(value));
-  values.expand(at.ndim(), at.sizes.data());
-  const Temporary dense(call.device, out.dtype, at.ndim(), at.sizes.data());
-  return copy(copying.on(call.device), call.device, dense, values) &&
-         hp::ops::index_put(index_put_step.on(call.device), call.device, out, dense, at.views, 0,
-                            call.attr<bool>(0) ? Write::kAdd : Write::kSet) &&
-         decomposed(call);
+  if (!allocate_copy(call, *call.output(0), x, out)) return false;
+  ShapedView values(view(value));
+  values.expand(selection.ndim(), selection.sizes.data());
+  const Temporary dense(call.device, out.dtype, selection.ndim(), selection.sizes.data());
+  return copy(copy_op.on(call.device), call.device, dense, values) &&
+         hp::ops::index_put(index_put_op.on(call.device), call.device, out, dense, selection.views, 0,
+                            call.attr<bool>(0) ? ScatterOp::kAdd : ScatterOp::kSet) &&
+         count_decomposed(call);
 }
 
-// Inputs: x, indices, value, the gradient.
+// Inputs: x, indices, value, out_grad.
 bool index_put_grad(Call& call) {
   const DenseTensor& grad = *call.input(3);
-  if (!grad.initialized() || !on_device(grad) || grad.numel() == 0 || !alike(call.inputs(1)) ||
-      call.inputs(1).count > grad.dims().size() || !copying.on(call.device).able() ||
-      grad.dims().size() > kMaxDimensions || !is_float(to_core(call.kernel.dtype))) {
+  if (!grad.initialized() || !on_device(grad) || grad.numel() == 0 || !have_equal_shapes(call.inputs(1)) ||
+      call.inputs(1).count > grad.dims().size() || !copy_op.on(call.device).can_serve() ||
+      grad.dims().size() > kMaxKernelRank || !is_float(to_core(call.kernel.dtype))) {
     return false;
   }
   const View from = view(grad);
-  const Indexed at(from, call.inputs(1));
-  if (at.ndim() > kMaxDimensions) return false;
-  const Temporary part(call.device, from.dtype, at.ndim(), at.sizes.data());
-  if (call.output(1) != nullptr && !(hp::ops::index(indexing.on(call.device), call.device, part, from, at.views, 0) &&
-                                     sum_to(call.device, call.allocate(1), part))) {
+  const Selection selection(from, call.inputs(1));
+  if (selection.ndim() > kMaxKernelRank) return false;
+  const Temporary selected(call.device, from.dtype, selection.ndim(), selection.sizes.data());
+  if (call.output(1) != nullptr &&
+      !(hp::ops::index(index_op.on(call.device), call.device, selected, from, selection.views, 0) &&
+        sum_to(call.device, call.allocate(1), selected))) {
     return false;
   }
   if (call.output(0) != nullptr) {
     View out;
-    if (!carried(call, *call.output(0), grad, out)) return false;
+    if (!allocate_copy(call, *call.output(0), grad, out)) return false;
     if (!call.attr<bool>(0) &&
-        !(zero(call.device, part) &&
-          hp::ops::index_put(index_put_step.on(call.device), call.device, out, part, at.views, 0, Write::kSet))) {
+        !(zero(call.device, selected) && hp::ops::index_put(index_put_op.on(call.device), call.device, out, selected,
+                                                            selection.views, 0, ScatterOp::kSet))) {
       return false;
     }
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 
 }  // namespace

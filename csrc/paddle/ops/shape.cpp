@@ -1,207 +1,210 @@
-// Operators that put elements elsewhere: joins, turns, and copies between parts of tensors.
-#include "../../ops/shape.h"
+// Operators that move elements: concatenation, permutation, slicing, repetition, diagonals.
+#include "ops/shape.h"
 
-#include "../../ops/reduction.h"
-#include "../parts.h"
-#include "../slices.h"
+#include "dispatch/composition.h"
+#include "dispatch/slices.h"
+#include "ops/reduction.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
 
-Step copying("copy");
+StandardOp copy_op("copy");
 
-bool copied(Call& call, const View& to, const View& from) {
-  return copy(copying.on(call.device), call.device, to, from);
+bool copy_to(Call& call, const View& to, const View& from) {
+  return copy(copy_op.on(call.device), call.device, to, from);
 }
 
-bool known(const DenseTensor* tensor) {
-  return tensor != nullptr && to_core(tensor->dtype()) != DType::kNone && tensor->dims().size() <= kMaxDimensions &&
+bool is_supported(const DenseTensor* tensor) {
+  return tensor != nullptr && to_core(tensor->dtype()) != DType::kNone && tensor->dims().size() <= kMaxKernelRank &&
          (tensor->numel() == 0 || (tensor->initialized() && on_device(*tensor)));
 }
-bool known(List<const DenseTensor> tensors) {
+bool is_supported(List<const DenseTensor> tensors) {
   for (const DenseTensor* tensor : tensors) {
-    if (!known(tensor)) return false;
+    if (!is_supported(tensor)) return false;
   }
   return true;
 }
-// Whether the device copies at all; asked before anything is written.
-bool able(const Call& call) { return copying.on(call.device).able() && to_core(call.kernel.dtype) != DType::kNone; }
+// Whether the device has a copy kernel. Check before writing anything.
+bool can_copy(const Call& call) {
+  return copy_op.on(call.device).can_serve() && to_core(call.kernel.dtype) != DType::kNone;
+}
 
-int64_t wrapped(int64_t dim, int64_t ndim) { return dim < 0 ? dim + ndim : dim; }
+// ---- Concatenation and splitting
 
-// ---- Joins
-
-bool join(Call& call, List<const DenseTensor> given, int64_t dim, bool stacked) {
-  if (!known(given) || !call.service().able()) return false;
+bool join(Call& call, List<const DenseTensor> inputs, int64_t dim, bool stacked) {
+  if (!is_supported(inputs) || !call.binding().can_serve()) return false;
   const View out = call.allocate(0);
   if (out.numel() == 0) return true;
-  std::vector<Shaped> parts;
-  parts.reserve(given.count);
-  for (const DenseTensor* tensor : given) {
+  std::vector<ShapedView> parts;
+  parts.reserve(inputs.count);
+  for (const DenseTensor* tensor : inputs) {
     if (tensor->numel() == 0) continue;
     parts.emplace_back(view(*tensor));
     if (stacked) parts.back().unsqueeze(static_cast<int>(dim));
   }
   const std::vector<View> views(parts.begin(), parts.end());
-  return hp::ops::cat(call.service(), call.device, out, views.data(), static_cast<int64_t>(views.size()), dim);
+  return hp::ops::cat(call.binding(), call.device, out, views.data(), static_cast<int64_t>(views.size()), dim);
 }
 bool concat(Call& call) {
-  return join(call, call.inputs(0), wrapped(call.integer(0), call.output(0)->dims().size()), false);
+  return join(call, call.inputs(0), wrap_dim(call.integer(0), call.output(0)->dims().size()), false);
 }
 bool stack(Call& call) {
-  return join(call, call.inputs(0), wrapped(call.integer(0), call.output(0)->dims().size()), true);
+  return join(call, call.inputs(0), wrap_dim(call.integer(0), call.output(0)->dims().size()), true);
 }
 bool unstack_grad(Call& call) { return stack(call); }
 
-// Each output is a part of `from`, one after another along a dimension; some may not be wanted.
-bool apart(Call& call, const DenseTensor* from, List<DenseTensor> outs, int64_t dim, bool stacked,
-           List<const DenseTensor> sizes = {}) {
-  if (!known(from) || !able(call)) return false;
-  const View whole = view(*from);
-  int64_t at = 0;
+// Copies consecutive slices of `from` along `dim` to the outputs, which may be null (not needed). Their lengths are
+// those of `sizes`, if given. `stacked`: slices of length 1, without the dimension.
+bool split_into(Call& call, const DenseTensor* from, List<DenseTensor> outs, int64_t dim, bool stacked,
+                List<const DenseTensor> sizes = {}) {
+  if (!is_supported(from) || !can_copy(call)) return false;
+  const View source = view(*from);
+  int64_t offset = 0;
   for (int k = 0; k < outs.count; ++k) {
     const int64_t length = stacked ? 1 : sizes.count != 0 ? sizes[k]->dims()[dim] : outs[k]->dims()[dim];
     if (outs[k] != nullptr) {
       const View out = call.allocate(*outs[k]);
       if (outs[k]->numel() != 0) {
-        Shaped part(whole);
-        part.narrow(static_cast<int>(dim), at, length);
+        ShapedView part(source);
+        part.narrow(static_cast<int>(dim), offset, length);
         if (stacked) part.drop(static_cast<int>(dim));
-        if (!copied(call, out, part)) return false;
+        if (!copy_to(call, out, part)) return false;
       }
     }
-    at += length;
+    offset += length;
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 bool concat_grad(Call& call) {
   const int ndim = call.input(1)->dims().size();
-  return apart(call, call.input(1), call.outputs(0), wrapped(call.integer(0), ndim), false, call.inputs(0));
+  return split_into(call, call.input(1), call.outputs(0), wrap_dim(call.integer(0), ndim), false, call.inputs(0));
 }
-// Attributes: sections, axis. The outputs' sizes are settled.
+// Attributes: sections, axis. InferMeta has set the outputs' sizes.
 bool split(Call& call) {
-  return apart(call, call.input(0), call.outputs(0), wrapped(call.integer(1), call.input(0)->dims().size()), false);
+  return split_into(call, call.input(0), call.outputs(0), wrap_dim(call.integer(1), call.input(0)->dims().size()),
+                    false);
 }
 bool split_with_num(Call& call) { return split(call); }
 bool unstack(Call& call) {
-  return apart(call, call.input(0), call.outputs(0), wrapped(call.integer(0), call.input(0)->dims().size()), true);
+  return split_into(call, call.input(0), call.outputs(0), wrap_dim(call.integer(0), call.input(0)->dims().size()),
+                    true);
 }
 bool unbind(Call& call) { return unstack(call); }
 bool stack_grad(Call& call) { return unstack(call); }
 
-// ---- Turns
+// ---- Flip, roll and triangles
 
 bool flip(Call& call) {
-  if (!known(call.input(0)) || !call.service().able()) return false;
+  if (!is_supported(call.input(0)) || !call.binding().can_serve()) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   if (out.numel() == 0) return true;
   std::vector<int64_t> dims = call.integers(0);
-  for (int64_t& dim : dims) dim = wrapped(dim, x.ndim);
-  return hp::ops::flip(call.service(), call.device, out, x, dims.data(), static_cast<int64_t>(dims.size()));
+  for (int64_t& dim : dims) dim = wrap_dim(dim, x.ndim);
+  return hp::ops::flip(call.binding(), call.device, out, x, dims.data(), static_cast<int64_t>(dims.size()));
 }
 bool reverse(Call& call) { return flip(call); }
 
-// Without dimensions, over all elements in a row.
-bool rolled(Call& call, const DenseTensor* from, int64_t sign) {
-  if (!known(from) || !call.service().able()) return false;
+// Without dimensions, rolls the flattened tensor.
+bool roll_by(Call& call, const DenseTensor* from, int64_t sign) {
+  if (!is_supported(from) || !call.binding().can_serve()) return false;
   const std::vector<int64_t> shifts = call.integers(0), dims = call.integers(1);
   const View x = view(*from), out = call.allocate(0);
   if (out.numel() == 0) return true;
   const int64_t all[] = {x.numel()};
-  Shaped self(x), result(out);
-  if (dims.empty()) self = Shaped(x.data, x.dtype, 1, all), result = Shaped(out.data, out.dtype, 1, all);
-  std::array<int64_t, kMaxDimensions> wanted{};
+  ShapedView self(x), result(out);
+  if (dims.empty()) self = ShapedView(x.data, x.dtype, 1, all), result = ShapedView(out.data, out.dtype, 1, all);
+  std::array<int64_t, kMaxKernelRank> total{};
   for (size_t k = 0; k < shifts.size(); ++k) {
-    const int64_t d = dims.empty() ? 0 : wrapped(dims[k], x.ndim), size = self.size(static_cast<int>(d));
-    wanted[d] = ((wanted[d] + sign * shifts[k]) % size + size) % size;
+    const int64_t d = dims.empty() ? 0 : wrap_dim(dims[k], x.ndim), size = self.size(static_cast<int>(d));
+    total[d] = ((total[d] + sign * shifts[k]) % size + size) % size;
   }
-  return hp::ops::roll(call.service(), call.device, result, self, wanted.data());
+  return hp::ops::roll(call.binding(), call.device, result, self, total.data());
 }
-bool roll(Call& call) { return rolled(call, call.input(0), 1); }
-bool roll_grad(Call& call) { return rolled(call, call.input(1), -1); }
+bool roll(Call& call) { return roll_by(call, call.input(0), 1); }
+bool roll_grad(Call& call) { return roll_by(call, call.input(1), -1); }
 
-// Input: the tensor or the gradient; attribute: the diagonal.
-bool triangle(Call& call, const Service& service, bool lower) {
-  if (!known(call.input(0)) || !service.able() || call.input(0)->dims().size() < 2) return false;
+// Input: x or out_grad. Attribute: diagonal.
+bool triangle(Call& call, const OpBinding& binding, bool lower) {
+  if (!is_supported(call.input(0)) || !binding.can_serve() || call.input(0)->dims().size() < 2) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   if (out.numel() == 0) return true;
-  return (lower ? hp::ops::tril : hp::ops::triu)(service, call.device, out, x, call.integer(0));
+  return (lower ? hp::ops::tril : hp::ops::triu)(binding, call.device, out, x, call.integer(0));
 }
-bool tril(Call& call) { return triangle(call, call.service(), true); }
-bool triu(Call& call) { return triangle(call, call.service(), false); }
+bool tril(Call& call) { return triangle(call, call.binding(), true); }
+bool triu(Call& call) { return triangle(call, call.binding(), false); }
 bool tril_grad(Call& call) { return tril(call); }
 bool triu_grad(Call& call) { return triu(call); }
 bool tril_triu(Call& call) {
-  static Step lower("tril"), upper("triu");
+  static StandardOp lower("tril"), upper("triu");
   const bool below = call.attr<bool>(1);
-  return triangle(call, (below ? lower : upper).on(call.device), below) && decomposed(call);
+  return triangle(call, (below ? lower : upper).on(call.device), below) && count_decomposed(call);
 }
 bool tril_triu_grad(Call& call) { return tril_triu(call); }
 
-// ---- Dimensions in another order
+// ---- Transposition
 
-Shaped permuted(const View& x, const std::vector<int64_t>& axis, bool back) {
-  Shaped made(x);
+ShapedView permuted(const View& x, const std::vector<int64_t>& axis, bool back) {
+  ShapedView result(x);
   for (int d = 0; d < x.ndim; ++d) {
-    const int from = static_cast<int>(wrapped(axis[d], x.ndim));
-    made.size(back ? from : d) = x.sizes[back ? d : from];
-    made.stride(back ? from : d) = x.strides[back ? d : from];
+    const int from = static_cast<int>(wrap_dim(axis[d], x.ndim));
+    result.size(back ? from : d) = x.sizes[back ? d : from];
+    result.stride(back ? from : d) = x.strides[back ? d : from];
   }
-  return made;
+  return result;
 }
-bool transposed(Call& call, bool back) {
-  if (!known(call.input(0)) || !able(call)) return false;
+bool permute_to(Call& call, bool back) {
+  if (!is_supported(call.input(0)) || !can_copy(call)) return false;
   const View x = call.view_of(0), out = call.allocate(0);
-  return (out.numel() == 0 || copied(call, out, permuted(x, call.integers(0), back))) && decomposed(call);
+  return (out.numel() == 0 || copy_to(call, out, permuted(x, call.integers(0), back))) && count_decomposed(call);
 }
-bool transpose(Call& call) { return transposed(call, false); }
-bool transpose_grad(Call& call) { return transposed(call, true); }
+bool transpose(Call& call) { return permute_to(call, false); }
+bool transpose_grad(Call& call) { return permute_to(call, true); }
 
-// ---- Parts
+// ---- Slices
 
-// Inputs: x, or the gradient of a part. Attributes from `first` on: axes, starts, ends.
+// Attributes: axes, starts, ends, infer_flags, decrease_axis.
 bool slice(Call& call) {
   const DenseTensor* x = call.input(0);
-  if (!known(x) || !able(call)) return false;
+  if (!is_supported(x) || !can_copy(call)) return false;
   const Slices slices(call.integers(0), call.integers(1), call.integers(2), {});
-  Shaped part(view(*x));
+  ShapedView part(view(*x));
   if (x->numel() == 0 || !slices.apply(part, call.integers(4)) || !slices.fits(part, *call.output(0))) return false;
   const View out = call.allocate(0);
-  return copied(call, out, part) && decomposed(call);
+  return copy_to(call, out, part) && count_decomposed(call);
 }
 bool strided_slice(Call& call) {
   const DenseTensor* x = call.input(0);
-  if (!known(x) || !able(call)) return false;
+  if (!is_supported(x) || !can_copy(call)) return false;
   const Slices slices(call.integers(0), call.integers(1), call.integers(2), call.integers(3));
-  Shaped part(view(*x));
+  ShapedView part(view(*x));
   if (x->numel() == 0 || !slices.apply(part, {}) || !slices.fits(part, *call.output(0))) return false;
   const View out = call.allocate(0);
-  return copied(call, out, part) && decomposed(call);
+  return copy_to(call, out, part) && count_decomposed(call);
 }
 
-// Zeros, and the gradient in the part that it belongs to.
-bool part_grad(Call& call, const Slices& slices, const std::vector<int64_t>& dropped) {
-  if (!known(call.input(1)) || !able(call) || call.input(0)->dims().size() > kMaxDimensions ||
+// Zeros, with the output gradient in the slice. Inputs: x, out_grad.
+bool slices_grad(Call& call, const Slices& slices, const std::vector<int64_t>& dropped) {
+  if (!is_supported(call.input(1)) || !can_copy(call) || call.input(0)->dims().size() > kMaxKernelRank ||
       call.output(0)->numel() == 0) {
     return false;
   }
   const int64_t* sizes = call.output(0)->dims().Get();
-  Shaped trial(nullptr, to_core(call.kernel.dtype), call.output(0)->dims().size(), sizes);
-  if (!slices.apply(trial, dropped) || !slices.fits(trial, *call.input(1))) return false;
+  ShapedView slice_view(nullptr, to_core(call.kernel.dtype), call.output(0)->dims().size(), sizes);
+  if (!slices.apply(slice_view, dropped) || !slices.fits(slice_view, *call.input(1))) return false;
   const View out = call.allocate(0);
-  Shaped part(out);
+  ShapedView part(out);
   slices.apply(part, dropped);
-  return zero(call.device, out) && (call.input(1)->numel() == 0 || copied(call, part, call.view_of(1))) &&
-         decomposed(call);
+  return zero(call.device, out) && (call.input(1)->numel() == 0 || copy_to(call, part, call.view_of(1))) &&
+         count_decomposed(call);
 }
 bool slice_grad(Call& call) {
-  return part_grad(call, Slices(call.integers(0), call.integers(1), call.integers(2), {}), call.integers(4));
+  return slices_grad(call, Slices(call.integers(0), call.integers(1), call.integers(2), {}), call.integers(4));
 }
 bool strided_slice_grad(Call& call) {
-  return part_grad(call, Slices(call.integers(0), call.integers(1), call.integers(2), call.integers(3)), {});
+  return slices_grad(call, Slices(call.integers(0), call.integers(1), call.integers(2), call.integers(3)), {});
 }
 
-// ---- Values for a part. Attributes: starts, ends, steps, axes, decrease_axes, none_axes.
+// ---- set_value. Attributes: starts, ends, steps, axes, decrease_axes, none_axes.
 
 struct Target {
   Target(const Call& call)
@@ -210,137 +213,130 @@ struct Target {
   std::vector<int64_t> dropped;
 };
 
-// The output with what the input has, if it is not the input itself.
-bool carried(Call& call, const DenseTensor& x, View& out) {
-  const DenseTensor before = x;
-  out = call.allocate(0);
-  return out.data == before.data() || copied(call, out, view(before));
-}
-
-// Whether a tensor of those sizes can be spread over a part.
-bool spreadable(const View& value, const View& part) {
+// Leading dimensions of `value` beyond those of `part` must have size 1.
+bool can_broadcast(const View& value, const View& part) {
   for (int d = 0; d < value.ndim; ++d) {
     const int k = part.ndim - value.ndim + d;
     if (k < 0 ? value.sizes[d] != 1 : value.sizes[d] != 1 && value.sizes[d] != part.sizes[k]) return false;
   }
   return true;
 }
-// A value with no more dimensions than the part.
-Shaped spread(const View& value, const View& part) {
-  Shaped made(value);
-  while (made.ndim() > part.ndim) made.drop(0);
-  return made.expand(part.ndim, part.sizes);
+ShapedView broadcast_to(const View& value, const View& part) {
+  ShapedView result(value);
+  while (result.ndim() > part.ndim) result.drop(0);
+  return result.expand(part.ndim, part.sizes);
 }
 
 bool set_value_with_tensor(Call& call) {
   const DenseTensor &x = *call.input(0), &value = *call.input(1);
-  if (!known(&x) || !known(&value) || !able(call) || x.numel() == 0 || value.numel() == 0 || !call.integers(5).empty())
+  if (!is_supported(&x) || !is_supported(&value) || !can_copy(call) || x.numel() == 0 || value.numel() == 0 ||
+      !call.integers(5).empty())
     return false;
   const Target target(call);
-  Shaped trial(view(x));
-  if (!target.slices.apply(trial, target.dropped) || !spreadable(view(value), trial)) return false;
+  ShapedView slice_view(view(x));
+  if (!target.slices.apply(slice_view, target.dropped) || !can_broadcast(view(value), slice_view)) return false;
   View out;
-  if (!carried(call, x, out)) return false;
-  Shaped part(out);
+  if (!allocate_copy(call, *call.output(0), x, out)) return false;
+  ShapedView part(out);
   target.slices.apply(part, target.dropped);
-  return (part.view().numel() == 0 || copied(call, part, spread(view(value), part))) && decomposed(call);
+  return (part.view().numel() == 0 || copy_to(call, part, broadcast_to(view(value), part))) && count_decomposed(call);
 }
 
-// One number for the whole part; several go to the CPU tier.
+// Serves a single value; the CPU tier serves lists.
 bool set_value(Call& call) {
   const DenseTensor& x = *call.input(0);
   const auto& values = call.attr<std::vector<phi::Scalar>>(7);
-  if (!known(&x) || !able(call) || x.numel() == 0 || values.size() != 1 || !call.integers(5).empty() ||
+  if (!is_supported(&x) || !can_copy(call) || x.numel() == 0 || values.size() != 1 || !call.integers(5).empty() ||
       is_complex(to_core(call.kernel.dtype))) {
     return false;
   }
   const Target target(call);
-  Shaped trial(view(x));
-  if (!target.slices.apply(trial, target.dropped)) return false;
+  ShapedView slice_view(view(x));
+  if (!target.slices.apply(slice_view, target.dropped)) return false;
   View out;
-  if (!carried(call, x, out)) return false;
-  Shaped part(out);
+  if (!allocate_copy(call, *call.output(0), x, out)) return false;
+  ShapedView part(out);
   target.slices.apply(part, target.dropped);
-  if (part.view().numel() == 0) return decomposed(call);
-  static PointwiseStep scale("scale");
-  const bool whole = is_integer(part.view().dtype) || part.view().dtype == DType::kBool;
-  const Temporary one(call.device, whole ? DType::kI64 : DType::kF64, 0, nullptr);
+  if (part.view().numel() == 0) return count_decomposed(call);
+  static PointwiseOp scale("scale");
+  const bool integral = is_integer(part.view().dtype) || part.view().dtype == DType::kBool;
+  const Temporary one(call.device, integral ? DType::kI64 : DType::kF64, 0, nullptr);
   return zero(call.device, one) &&
          scale(call.device, one, {one},
-               {0, whole ? static_cast<double>(values[0].to<int64_t>()) : values[0].to<double>()}, 1) &&
-         copied(call, part, spread(one, part)) && decomposed(call);
+               {0, integral ? static_cast<double>(values[0].to<int64_t>()) : values[0].to<double>()}, 1) &&
+         copy_to(call, part, broadcast_to(one, part)) && count_decomposed(call);
 }
 
-bool set_value_grads(Call& call, bool of_value) {
+bool set_value_grads(Call& call, bool has_value_grad) {
   const DenseTensor& grad = *call.input(0);
-  if (!known(&grad) || !able(call) || grad.numel() == 0 || !call.integers(5).empty()) return false;
+  if (!is_supported(&grad) || !can_copy(call) || grad.numel() == 0 || !call.integers(5).empty()) return false;
   const Target target(call);
-  Shaped trial(view(grad));
-  if (!target.slices.apply(trial, target.dropped)) return false;
-  if (of_value && call.output(1) != nullptr) {
+  ShapedView slice_view(view(grad));
+  if (!target.slices.apply(slice_view, target.dropped)) return false;
+  if (has_value_grad && call.output(1) != nullptr) {
     const View out = call.allocate(1);
-    Shaped result(out);
-    while (result.ndim() > trial.ndim()) result.drop(0);
-    if (trial.view().numel() == 0 ? !zero(call.device, out) : !sum_to(call.device, result, trial)) return false;
+    ShapedView result(out);
+    while (result.ndim() > slice_view.ndim()) result.drop(0);
+    if (slice_view.view().numel() == 0 ? !zero(call.device, out) : !sum_to(call.device, result, slice_view))
+      return false;
   }
   if (call.output(0) != nullptr) {
     View out;
-    if (!carried(call, grad, out)) return false;
-    Shaped part(out);
+    if (!allocate_copy(call, *call.output(0), grad, out)) return false;
+    ShapedView part(out);
     target.slices.apply(part, target.dropped);
     if (part.view().numel() != 0 && !zero(call.device, part)) return false;
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 bool set_value_grad(Call& call) { return set_value_grads(call, true); }
 bool set_value_with_scalar_grad(Call& call) { return set_value_grads(call, false); }
 
-// ---- Repeats
+// ---- Repetition
 
-// x and its repeats, seen with a dimension for each: (times, size) for every one that is repeated. False where these
-// are too many.
+// Views of x and of its tiled output with equal sizes: each repeated dimension is split into (times, size). Dimensions
+// of size 1 are left out, so that the rank may be 0. `fits` is false if the rank exceeds kMaxKernelRank.
 struct Tiling {
   Tiling(const View& x, const View& out) {
-    const int missing = out.ndim - x.ndim;
+    const int leading = out.ndim - x.ndim;
     int64_t step = out.numel();
     for (int d = 0; d < out.ndim; ++d) {
-      const int64_t size = d < missing ? 1 : x.sizes[d - missing];
+      const int64_t size = d < leading ? 1 : x.sizes[d - leading];
       if (size == 0) continue;
       const int64_t times = out.sizes[d] / size;
       step /= out.sizes[d];
       if (times != 1 || size == 1) add(times, 0, step * size, true);
-      if (size != 1) add(size, x.strides[d - missing], step, false);
+      if (size != 1) add(size, x.strides[d - leading], step, false);
     }
-    // What has one element throughout needs no dimension; there may be none at all then.
   }
-  void add(int64_t size, int64_t of_x, int64_t of_out, bool repeated) {
-    if (ndim == kMaxDimensions) {
+  void add(int64_t size, int64_t x_stride, int64_t out_stride, bool repeated) {
+    if (ndim == kMaxKernelRank) {
       fits = false;
       return;
     }
     if (repeated) mask |= uint64_t{1} << ndim;
-    sizes[ndim] = size, small[ndim] = of_x, large[ndim++] = of_out;
+    sizes[ndim] = size, x_strides[ndim] = x_stride, out_strides[ndim++] = out_stride;
   }
-  View narrow(const View& x) const { return {x.data, x.dtype, ndim, sizes.data(), small.data()}; }
-  View wide(const View& out) const { return {out.data, out.dtype, ndim, sizes.data(), large.data()}; }
+  View narrow(const View& x) const { return {x.data, x.dtype, ndim, sizes.data(), x_strides.data()}; }
+  View wide(const View& out) const { return {out.data, out.dtype, ndim, sizes.data(), out_strides.data()}; }
   bool fits = true;
   int ndim = 0;
-  uint64_t mask = 0;
-  std::array<int64_t, kMaxDimensions> sizes{}, small{}, large{};
+  uint64_t mask = 0;  // the repeated dimensions
+  std::array<int64_t, kMaxKernelRank> sizes{}, x_strides{}, out_strides{};
 };
 
 bool tile(Call& call) {
-  if (!known(call.input(0)) || !able(call) || call.output(0)->dims().size() > kMaxDimensions ||
+  if (!is_supported(call.input(0)) || !can_copy(call) || call.output(0)->dims().size() > kMaxKernelRank ||
       call.input(0)->numel() == 0 || call.output(0)->numel() == 0) {
     return false;
   }
   const View x = call.view_of(0), out = call.allocate(0);
   const Tiling tiling(x, out);
-  return tiling.fits && copied(call, tiling.wide(out), tiling.narrow(x)) && decomposed(call);
+  return tiling.fits && copy_to(call, tiling.wide(out), tiling.narrow(x)) && count_decomposed(call);
 }
 bool tile_grad(Call& call) {
-  static Step sum("sum");
-  if (!known(call.input(1)) || !able(call) || call.input(0)->dims().size() > kMaxDimensions ||
+  static StandardOp sum("sum");
+  if (!is_supported(call.input(1)) || !can_copy(call) || call.input(0)->dims().size() > kMaxKernelRank ||
       call.input(1)->numel() == 0 || is_complex(to_core(call.kernel.dtype))) {
     return false;
   }
@@ -348,169 +344,174 @@ bool tile_grad(Call& call) {
   const Tiling tiling(out, grad);
   if (!tiling.fits) return false;
   if (tiling.mask == 0)
-    return copied(call, out, Shaped(grad.data, grad.dtype, out.ndim, out.sizes)) && decomposed(call);
+    return copy_to(call, out, ShapedView(grad.data, grad.dtype, out.ndim, out.sizes)) && count_decomposed(call);
   View target = tiling.narrow(out);
-  std::array<int64_t, kMaxDimensions> kept = tiling.sizes;
+  std::array<int64_t, kMaxKernelRank> reduced = tiling.sizes;
   for (int d = 0; d < target.ndim; ++d) {
-    if (tiling.mask >> d & 1) kept[d] = 1;
+    if (tiling.mask >> d & 1) reduced[d] = 1;
   }
-  target.sizes = kept.data();
+  target.sizes = reduced.data();
   return hp::ops::sum(sum.on(call.device), call.device, target, tiling.wide(grad), tiling.mask, true) &&
-         decomposed(call);
+         count_decomposed(call);
 }
 
 bool expand_to(Call& call, const View& out, const View& x) {
-  Shaped from(x);
-  return out.numel() == 0 || copied(call, out, from.expand(out.ndim, out.sizes));
+  ShapedView from(x);
+  return out.numel() == 0 || copy_to(call, out, from.expand(out.ndim, out.sizes));
 }
 bool expand(Call& call) {
-  if (!known(call.input(0)) || !able(call) || call.output(0)->dims().size() > kMaxDimensions ||
+  if (!is_supported(call.input(0)) || !can_copy(call) || call.output(0)->dims().size() > kMaxKernelRank ||
       common::product(call.output(0)->dims()) < 0) {
     return false;
   }
-  return expand_to(call, call.allocate(0), call.view_of(0)) && decomposed(call);
+  return expand_to(call, call.allocate(0), call.view_of(0)) && count_decomposed(call);
 }
 bool expand_as(Call& call) { return expand(call); }
-// Input 1 is the gradient.
+// Inputs: x, out_grad.
 bool expand_grad(Call& call) {
-  if (!known(call.input(1)) || !able(call) || call.input(1)->numel() == 0 ||
+  if (!is_supported(call.input(1)) || !can_copy(call) || call.input(1)->numel() == 0 ||
       (is_complex(to_core(call.kernel.dtype)) && call.output(0)->numel() != call.input(1)->numel())) {
     return false;
   }
-  return sum_to(call.device, call.allocate(0), call.view_of(1)) && decomposed(call);
+  return sum_to(call.device, call.allocate(0), call.view_of(1)) && count_decomposed(call);
 }
 bool expand_as_grad(Call& call) { return expand_grad(call); }
 
 bool broadcast_tensors(Call& call) {
-  if (!known(call.inputs(0)) || !able(call)) return false;
+  if (!is_supported(call.inputs(0)) || !can_copy(call)) return false;
   for (int k = 0; k < call.inputs(0).count; ++k) {
     if (!expand_to(call, call.allocate(*call.outputs(0)[k]), view(*call.inputs(0)[k]))) return false;
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 bool broadcast_tensors_grad(Call& call) {
-  if (!known(call.inputs(1)) || !able(call) || is_complex(to_core(call.kernel.dtype))) return false;
+  if (!is_supported(call.inputs(1)) || !can_copy(call) || is_complex(to_core(call.kernel.dtype))) return false;
   for (int k = 0; k < call.inputs(1).count; ++k) {
     if (call.inputs(1)[k]->numel() == 0) return false;
   }
   for (int k = 0; k < call.outputs(0).count; ++k) {
-    DenseTensor* wanted = call.outputs(0)[k];
-    if (wanted != nullptr && !sum_to(call.device, call.allocate(*wanted), view(*call.inputs(1)[k]))) return false;
+    DenseTensor* output = call.outputs(0)[k];
+    if (output != nullptr && !sum_to(call.device, call.allocate(*output), view(*call.inputs(1)[k]))) return false;
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 
-// A vector as the k-th of several dimensions.
-Shaped along(const View& vector, int k, int ndim) {
-  std::array<int64_t, kMaxDimensions> sizes;
+// A vector as dimension k of `ndim`; the others have size 1.
+ShapedView as_dimension(const View& vector, int k, int ndim) {
+  std::array<int64_t, kMaxKernelRank> sizes;
   sizes.fill(1);
   sizes[k] = vector.numel();
-  return Shaped(vector.data, vector.dtype, ndim, sizes.data());
+  return ShapedView(vector.data, vector.dtype, ndim, sizes.data());
 }
 bool meshgrid(Call& call) {
-  const auto given = call.inputs(0);
-  if (!known(given) || !able(call) || given.count > kMaxDimensions) return false;
-  for (int k = 0; k < given.count; ++k) {
+  const auto inputs = call.inputs(0);
+  if (!is_supported(inputs) || !can_copy(call) || inputs.count > kMaxKernelRank) return false;
+  for (int k = 0; k < inputs.count; ++k) {
     const View out = call.allocate(*call.outputs(0)[k]);
-    if (!expand_to(call, out, along(view(*given[k]), k, out.ndim))) return false;
+    if (!expand_to(call, out, as_dimension(view(*inputs[k]), k, out.ndim))) return false;
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 bool meshgrid_grad(Call& call) {
   const auto grads = call.inputs(1);
-  if (!known(grads) || !able(call) || grads.count > kMaxDimensions || is_complex(to_core(call.kernel.dtype)))
+  if (!is_supported(grads) || !can_copy(call) || grads.count > kMaxKernelRank || is_complex(to_core(call.kernel.dtype)))
     return false;
   for (int k = 0; k < grads.count; ++k) {
     if (grads[k]->numel() == 0) return false;
   }
   for (int k = 0; k < call.outputs(0).count; ++k) {
-    DenseTensor* wanted = call.outputs(0)[k];
-    if (wanted == nullptr) continue;
+    DenseTensor* output = call.outputs(0)[k];
+    if (output == nullptr) continue;
     const View grad = view(*grads[k]);
-    if (!sum_to(call.device, along(call.allocate(*wanted), k, grad.ndim), grad)) return false;
+    if (!sum_to(call.device, as_dimension(call.allocate(*output), k, grad.ndim), grad)) return false;
   }
-  return decomposed(call);
+  return count_decomposed(call);
 }
 
-// Each slice several times in a row. Attributes: repeats, dim.
+// Attributes: repeats, dim.
 bool repeat_interleave(Call& call) {
   const DenseTensor* x = call.input(0);
-  if (!known(x) || !able(call) || x->numel() == 0 || x->dims().size() >= kMaxDimensions) return false;
+  if (!is_supported(x) || !can_copy(call) || x->numel() == 0 || x->dims().size() >= kMaxKernelRank) return false;
   const int64_t times = call.integer(0);
-  const int dim = static_cast<int>(wrapped(call.integer(1), x->dims().size()));
+  const int dim = static_cast<int>(wrap_dim(call.integer(1), x->dims().size()));
   if (times <= 0 || x->dims().size() == 0 || call.output(0)->dims()[dim] != times * x->dims()[dim]) return false;
   const View from = call.view_of(0), out = call.allocate(0);
-  Shaped many(from);
-  many.unsqueeze(dim + 1);
-  many.size(dim + 1) = times;
-  return copied(call, Shaped(out.data, out.dtype, many.ndim(), many.view().sizes), many) && decomposed(call);
+  ShapedView repeated(from);
+  repeated.unsqueeze(dim + 1);
+  repeated.size(dim + 1) = times;
+  return copy_to(call, ShapedView(out.data, out.dtype, repeated.ndim(), repeated.view().sizes), repeated) &&
+         count_decomposed(call);
 }
 
 // ---- Diagonals
 
-// The diagonal of two dimensions, as the last one.
-Shaped diagonal_of(const View& x, int64_t offset, int a, int b) {
-  Shaped made(x);
+// The diagonal of dimensions a and b, as the last dimension.
+ShapedView diagonal_of(const View& x, int64_t offset, int a, int b) {
+  ShapedView result(x);
   const int64_t rows = x.sizes[a], columns = x.sizes[b], down = offset < 0 ? -offset : 0,
                 right = offset > 0 ? offset : 0;
   const int64_t length = std::max<int64_t>(0, std::min(rows - down, columns - right));
-  made.set_data(static_cast<char*>(x.data) + (down * x.strides[a] + right * x.strides[b]) * info(x.dtype).bytes);
+  result.set_data(static_cast<char*>(x.data) + (down * x.strides[a] + right * x.strides[b]) * info(x.dtype).bytes);
   const int64_t step = x.strides[a] + x.strides[b];
-  made.drop(std::max(a, b)).drop(std::min(a, b));
-  made.unsqueeze(made.ndim());
-  made.size(made.ndim() - 1) = length;
-  made.stride(made.ndim() - 1) = step;
-  return made;
+  result.drop(std::max(a, b)).drop(std::min(a, b));
+  result.unsqueeze(result.ndim());
+  result.size(result.ndim() - 1) = length;
+  result.stride(result.ndim() - 1) = step;
+  return result;
 }
-Shaped diagonal_of(const Call& call, const View& x) {
-  return diagonal_of(x, call.integer(0), static_cast<int>(wrapped(call.integer(1), x.ndim)),
-                     static_cast<int>(wrapped(call.integer(2), x.ndim)));
+ShapedView diagonal_of(const Call& call, const View& x) {
+  return diagonal_of(x, call.integer(0), static_cast<int>(wrap_dim(call.integer(1), x.ndim)),
+                     static_cast<int>(wrap_dim(call.integer(2), x.ndim)));
 }
 
 // Attributes: offset, axis1, axis2.
 bool diagonal(Call& call) {
-  if (!known(call.input(0)) || !able(call) || call.input(0)->numel() == 0) return false;
+  if (!is_supported(call.input(0)) || !can_copy(call) || call.input(0)->numel() == 0) return false;
   const View x = call.view_of(0), out = call.allocate(0);
-  return (out.numel() == 0 || copied(call, out, diagonal_of(call, x))) && decomposed(call);
+  return (out.numel() == 0 || copy_to(call, out, diagonal_of(call, x))) && count_decomposed(call);
 }
 bool diagonal_grad(Call& call) {
-  if (!known(call.input(1)) || !able(call) || call.input(0)->dims().size() > kMaxDimensions) return false;
+  if (!is_supported(call.input(1)) || !can_copy(call) || call.input(0)->dims().size() > kMaxKernelRank) return false;
   const View out = call.allocate(0);
   return zero(call.device, out) &&
-         (call.input(1)->numel() == 0 || copied(call, diagonal_of(call, out), call.view_of(1))) && decomposed(call);
+         (call.input(1)->numel() == 0 || copy_to(call, diagonal_of(call, out), call.view_of(1))) &&
+         count_decomposed(call);
 }
 bool trace(Call& call) {
-  static Step sum("sum");
-  if (!known(call.input(0)) || !able(call) || call.input(0)->numel() == 0 || is_complex(to_core(call.kernel.dtype)))
+  static StandardOp sum("sum");
+  if (!is_supported(call.input(0)) || !can_copy(call) || call.input(0)->numel() == 0 ||
+      is_complex(to_core(call.kernel.dtype)))
     return false;
   const View out = call.allocate(0);
-  const Shaped part = diagonal_of(call, call.view_of(0));
+  const ShapedView part = diagonal_of(call, call.view_of(0));
   const int last = part.view().ndim - 1;
-  if (part.view().numel() == 0) return zero(call.device, out) && decomposed(call);
-  return hp::ops::sum(sum.on(call.device), call.device, out, part, uint64_t{1} << last, false) && decomposed(call);
+  if (part.view().numel() == 0) return zero(call.device, out) && count_decomposed(call);
+  return hp::ops::sum(sum.on(call.device), call.device, out, part, uint64_t{1} << last, false) &&
+         count_decomposed(call);
 }
 
-// A matrix with the vector on its diagonal, or the diagonal of a matrix. Attributes: offset, padding_value.
+// A vector becomes the diagonal of a matrix; of a matrix, the diagonal is taken. Attributes: offset, padding_value.
 bool diag(Call& call) {
   const DenseTensor* x = call.input(0);
-  if (!known(x) || !able(call) || x->numel() == 0) return false;
+  if (!is_supported(x) || !can_copy(call) || x->numel() == 0) return false;
   const View from = call.view_of(0);
-  const bool grows = from.ndim < 2;
-  if (grows && call.real(1) != 0) return false;
+  const bool from_vector = from.ndim < 2;
+  if (from_vector && call.real(1) != 0) return false;
   const View out = call.allocate(0);
-  if (!grows)
-    return (out.numel() == 0 || copied(call, out, diagonal_of(from, call.integer(0), 0, 1))) && decomposed(call);
+  if (!from_vector)
+    return (out.numel() == 0 || copy_to(call, out, diagonal_of(from, call.integer(0), 0, 1))) && count_decomposed(call);
   const int64_t length[] = {from.numel()};
   return zero(call.device, out) &&
-         copied(call, diagonal_of(out, call.integer(0), 0, 1), Shaped(from.data, from.dtype, 1, length)) &&
-         decomposed(call);
+         copy_to(call, diagonal_of(out, call.integer(0), 0, 1), ShapedView(from.data, from.dtype, 1, length)) &&
+         count_decomposed(call);
 }
 bool diag_grad(Call& call) {
   const DenseTensor* grad = call.input(1);
-  if (!known(grad) || !able(call) || grad->numel() == 0 || call.input(0)->dims().size() == 0) return false;
+  if (!is_supported(grad) || !can_copy(call) || grad->numel() == 0 || call.input(0)->dims().size() == 0) return false;
   const View from = call.view_of(1), out = call.allocate(0);
-  if (out.ndim == 1) return copied(call, out, diagonal_of(from, call.integer(0), 0, 1)) && decomposed(call);
-  return zero(call.device, out) && copied(call, diagonal_of(out, call.integer(0), 0, 1), from) && decomposed(call);
+  if (out.ndim == 1) return copy_to(call, out, diagonal_of(from, call.integer(0), 0, 1)) && count_decomposed(call);
+  return zero(call.device, out) && copy_to(call, diagonal_of(out, call.integer(0), 0, 1), from) &&
+         count_decomposed(call);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Connections, the order of calls, and groups of calls. The collectives themselves are in collectives.cpp.
-#include "process_group.h"
+// Connections, call order and coalescing. The collectives are in data_movement.cpp, reductions.cpp and
+// point_to_point.cpp.
+#include "distributed/process_group.h"
 
 #include <c10/core/StreamGuard.h>
 
@@ -67,8 +68,8 @@ void ProcessGroup::shutdown() {
 
 void ProcessGroup::eagerConnectSingleDevice(at::Device device) {
   std::lock_guard<std::mutex> lock(mutex_);
-  pairs_ = connection(device_at(device.index())).communicator != nullptr &&
-           runtime().plugin->collectives.send != nullptr && runtime().plugin->collectives.receive != nullptr;
+  point_to_point_ = connection(device_at(device.index())).communicator != nullptr &&
+                    runtime().plugin->collectives.send != nullptr && runtime().plugin->collectives.receive != nullptr;
 }
 
 void ProcessGroup::setGroupUid(const std::string& uid) {
@@ -79,11 +80,11 @@ void ProcessGroup::setGroupUid(const std::string& uid) {
 ProcessGroup::Connection& ProcessGroup::connection(Device& device) {
   const auto found = connections_.find(device.index);
   if (found != connections_.end()) return found->second;
-  Connection made;
-  for (Stream*& stream : made.streams) stream = &device.pool_stream(-1);
-  // Every process connects its first device, then its second: the number tells them apart, not the index.
-  if (!staged_only_) made.communicator = connect(device, "device" + std::to_string(connections_.size()));
-  return connections_.emplace(device.index, std::move(made)).first->second;
+  Connection created;
+  for (Stream*& stream : created.streams) stream = &device.pool_stream(-1);
+  // Ranks connect their devices in the same order, so the key is a count; device indices may differ between ranks.
+  if (!staged_only_) created.communicator = connect(device, "device" + std::to_string(connections_.size()));
+  return connections_.emplace(device.index, std::move(created)).first->second;
 }
 
 std::unique_ptr<Communicator> ProcessGroup::connect(Device& device, const std::string& key) {
@@ -92,12 +93,12 @@ std::unique_ptr<Communicator> ProcessGroup::connect(Device& device, const std::s
     id = Communicator::new_id(device.plugin);
     store_->set(key + "/id", std::vector<uint8_t>(id.begin(), id.end()));
   } else {
-    const std::vector<uint8_t> told = store_->get(key + "/id");
-    TORCH_CHECK(told.size() == id.size(), "the id of a group has ", told.size(), " bytes, not ", id.size(),
-                ": the processes have different versions of Hardpoint");
-    std::copy(told.begin(), told.end(), id.begin());
+    const std::vector<uint8_t> received = store_->get(key + "/id");
+    TORCH_CHECK(received.size() == id.size(), "cannot connect the process group: its id has ", received.size(),
+                " bytes, expected ", id.size(), "; install the same version of Hardpoint on all ranks");
+    std::copy(received.begin(), received.end(), id.begin());
   }
-  // All or none.
+  // Either all ranks use the plug-in, or none.
   const bool can = Communicator::can_join(device, id);
   store_->set(key + "/can" + std::to_string(getRank()), to_bytes(can ? "yes" : "no"));
   bool all = true;
@@ -110,7 +111,7 @@ std::unique_ptr<Communicator> ProcessGroup::connect(Device& device, const std::s
 
 // ---- Calls
 
-ProcessGroup::WorkPtr ProcessGroup::run(Call call, bool blocking) {
+ProcessGroup::WorkPtr ProcessGroup::run(CommCall call, bool blocking) {
   std::lock_guard<std::mutex> lock(mutex_);
   const at::Tensor& first = call.inputs.empty() ? call.outputs.at(0) : call.inputs[0];
   auto work = c10::make_intrusive<DeviceWork>(getRank(), call.type, first.device(), call.results, blocking);
@@ -118,7 +119,7 @@ ProcessGroup::WorkPtr ProcessGroup::run(Call call, bool blocking) {
   call.work = work;
   work->set_source(call.source);
   if (coalescing_) {
-    collected_.push_back(std::move(call));
+    coalesced_calls_.push_back(std::move(call));
   } else {
     start(call);
   }
@@ -127,7 +128,7 @@ ProcessGroup::WorkPtr ProcessGroup::run(Call call, bool blocking) {
 
 void ProcessGroup::startCoalescing() {
   std::lock_guard<std::mutex> lock(mutex_);
-  TORCH_CHECK(!coalescing_, "collectives are being coalesced already");
+  TORCH_CHECK(!coalescing_, "startCoalescing: collectives are already being coalesced");
   coalescing_ = true;
 }
 
@@ -135,13 +136,13 @@ ProcessGroup::WorkPtr ProcessGroup::endCoalescing() {
   std::lock_guard<std::mutex> lock(mutex_);
   TORCH_CHECK(coalescing_, "endCoalescing without startCoalescing");
   coalescing_ = false;
-  std::vector<Call> calls = std::move(collected_);
-  collected_.clear();
+  std::vector<CommCall> calls = std::move(coalesced_calls_);
+  coalesced_calls_.clear();
   if (calls.empty()) return nullptr;
   std::vector<WorkPtr> works;
-  for (const Call& call : calls) works.push_back(call.work);
+  for (const CommCall& call : calls) works.push_back(call.work);
   start(calls);
-  return c10::make_intrusive<WorkList>(getRank(), c10d::OpType::COALESCED, std::move(works));
+  return c10::make_intrusive<CoalescedWork>(getRank(), c10d::OpType::COALESCED, std::move(works));
 }
 
 ProcessGroup::WorkPtr ProcessGroup::coalesced(size_t count, const std::function<WorkPtr(size_t)>& each) {
@@ -154,27 +155,27 @@ ProcessGroup::WorkPtr ProcessGroup::coalesced(size_t count, const std::function<
     if (!nested) {
       std::lock_guard<std::mutex> lock(mutex_);
       coalescing_ = false;
-      collected_.clear();
+      coalesced_calls_.clear();
     }
     throw;
   }
   return nested ? last : endCoalescing();
 }
 
-void ProcessGroup::start(c10::ArrayRef<Call> calls) {
-  // A group of calls is on one stream, and all of it either goes through the plug-in or none.
-  const Call& first = calls.front();
+void ProcessGroup::start(c10::ArrayRef<CommCall> calls) {
+  // Coalesced calls run on one stream.
+  const CommCall& first = calls.front();
   const at::Device device = first.work->device();
   Connection& connected = connection(device_at(device.index()));
   const bool as_group = calls.size() > 1;
   Stream& stream = *connected.streams[as_group ? 0 : static_cast<int>(first.kind)];
   const c10::Stream torch_stream = to_torch(stream);
 
-  // The inputs are there, and the outputs are free, when the caller's stream has come to this point.
+  // The caller's stream has produced the inputs and freed the outputs at this point.
   c10::Event begin(kDeviceType);
   begin.record(to_torch(current_stream(stream.device)));
   begin.block(torch_stream);
-  for (const Call& call : calls) {
+  for (const CommCall& call : calls) {
     record_use(call.inputs, torch_stream);
     record_use(call.outputs, torch_stream);
     record_use(call.results, torch_stream);
@@ -185,15 +186,15 @@ void ProcessGroup::start(c10::ArrayRef<Call> calls) {
     Communicator& communicator = *connected.communicator;
     if (as_group) communicator.start_group();
     for (size_t i = 0; i < calls.size(); ++i) {
-      const Call& call = calls[i];
-      const bool through_plugin = call.native && (call.kind == Call::Kind::kCollective || pairs_);
+      const CommCall& call = calls[i];
+      const bool through_plugin = call.native && (call.kind == CommCall::Kind::kCollective || point_to_point_);
       const OperatorScope scope(call.op);
       done[i] = through_plugin && call.native(communicator, stream);
     }
     if (as_group) communicator.end_group();
   }
   for (size_t i = 0; i < calls.size(); ++i) {
-    const Call& call = calls[i];
+    const CommCall& call = calls[i];
     call.op.count(done[i] ? Tier::kVendor : Tier::kCpu);
     if (!done[i]) {
       staging_->run(call, torch_stream);

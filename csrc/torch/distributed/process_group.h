@@ -1,5 +1,5 @@
-// The c10d backend "hardpoint": collectives of torch.distributed for the device's tensors. What the plug-in offers
-// runs there, on a stream of the group's own; the rest is staged through the host.
+// The c10d backend "hardpoint": torch.distributed for device tensors. Collectives of the plug-in run on the group's own
+// streams; the rest is staged through the host.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 
-#include "staging.h"
+#include "distributed/staging.h"
 
 namespace hp::torch_adapter {
 
@@ -18,7 +18,7 @@ class ProcessGroup final : public c10d::Backend {
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using TensorLists = std::vector<Tensors>;
 
-  // `gloo` connects the same processes, for host memory. `staged`: leave the plug-in's collectives alone.
+  // `gloo` connects the same processes over host memory. `staged`: do not use the plug-in's collectives.
   ProcessGroup(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
                c10::intrusive_ptr<c10d::Backend> gloo, bool staged);
   ~ProcessGroup() override;
@@ -30,8 +30,9 @@ class ProcessGroup final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return calls_[0]; }
   void eagerConnectSingleDevice(at::Device device) override;
-  // The last that c10d calls when it makes a group, in every process of it: with a device that is known by now, all
-  // connect, and sends and receives go through the plug-in too. Later they could not: no more than two take part.
+  // The last call that c10d makes when it creates a group, on every rank. If the device is known by then, all ranks
+  // connect now, and sends and receives go through the plug-in too. They could not connect later, when only two ranks
+  // take part.
   void setGroupUid(const std::string& uid) override;
   void abort() override;
   void shutdown() override;
@@ -65,23 +66,23 @@ class ProcessGroup final : public c10d::Backend {
   WorkPtr endCoalescing() override;
 
  private:
-  // What a device of this process has in the group.
+  // The state of one local device in the group.
   struct Connection {
     std::unique_ptr<Communicator> communicator;  // null: staged
-    // Of collectives, sends and receives, as in Call::Kind.
+    // One stream per CommCall::Kind.
     std::array<Stream*, 3> streams{};
   };
 
   Connection& connection(Device& device);
   std::unique_ptr<Communicator> connect(Device& device, const std::string& key);
-  // Starts the call, or collects it.
-  WorkPtr run(Call call, bool blocking = false);
-  void start(c10::ArrayRef<Call> calls);
-  WorkPtr gather_all(const at::Tensor& to, const at::Tensor& from, Tensors results, std::function<void()> finish);
-  WorkPtr exchange_rows(const at::Tensor& to, const at::Tensor& from, std::vector<int64_t> received,
-                        std::vector<int64_t> sent, bool equal, Tensors results, std::function<void()> finish);
+  // Starts the call, or collects it while coalescing.
+  WorkPtr run(CommCall call, bool blocking = false);
+  void start(c10::ArrayRef<CommCall> calls);
+  WorkPtr all_gather_flat(const at::Tensor& to, const at::Tensor& from, Tensors results, std::function<void()> finish);
+  WorkPtr all_to_all_rows(const at::Tensor& to, const at::Tensor& from, std::vector<int64_t> received,
+                          std::vector<int64_t> sent, bool equal, Tensors results, std::function<void()> finish);
   WorkPtr receive(const at::Tensor& tensor, int peer, int tag);
-  // `each(i)` makes the i-th of `count` calls.
+  // `each(i)` issues the i-th of `count` calls.
   WorkPtr coalesced(size_t count, const std::function<WorkPtr(size_t)>& each);
 
   const c10::intrusive_ptr<c10d::Store> store_;
@@ -89,13 +90,13 @@ class ProcessGroup final : public c10d::Backend {
   const bool staged_only_;
   const std::shared_ptr<Staging> staging_;
 
-  // Calls are made with Python's lock released, so that a plug-in in Python may take it while this one is held.
+  // Calls are made without the GIL: a plug-in written in Python may acquire it while this mutex is held.
   std::mutex mutex_;
-  std::map<int, Connection> connections_;  // by the device's index
-  bool pairs_ = false;                     // sends and receives go through the plug-in
-  std::array<uint64_t, 3> calls_{};        // by Call::Kind
+  std::map<int, Connection> connections_;  // by device index
+  bool point_to_point_ = false;            // sends and receives go through the plug-in
+  std::array<uint64_t, 3> calls_{};        // by CommCall::Kind
   bool coalescing_ = false;
-  std::vector<Call> collected_;
+  std::vector<CommCall> coalesced_calls_;
 };
 
 }  // namespace hp::torch_adapter

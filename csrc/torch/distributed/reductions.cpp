@@ -1,7 +1,7 @@
-// Sums and other reductions of c10d.
+// The reductions of c10d: all_reduce, reduce, reduce_scatter.
 #include <ATen/ops/view_as_real.h>
 
-#include "dense.h"
+#include "distributed/contiguous_tensor.h"
 
 namespace hp::torch_adapter {
 namespace {
@@ -10,31 +10,32 @@ using c10d::OpType;
 using c10d::ReduceOp;
 using WorkPtr = ProcessGroup::WorkPtr;
 
-// A reduction that the transports understand, of tensors as they understand them.
+// A reduction in terms of what the transports support.
 class Reduction {
  public:
   Reduction(const ReduceOp& op, c10::ScalarType dtype) : op_(op), dtype_(dtype) {
-    const ReduceOp::RedOpType given = op;
-    if (given == ReduceOp::PREMUL_SUM) op_ = ReduceOp(ReduceOp::SUM);
+    const ReduceOp::RedOpType requested = op;
+    if (requested == ReduceOp::PREMUL_SUM) op_ = ReduceOp(ReduceOp::SUM);
     if (dtype == at::kBool) {
-      // Sums of truth values say whether any is true, as elsewhere in torch.
-      TORCH_CHECK_VALUE(given != ReduceOp::AVG, "there is no mean of torch.bool");
-      if (given == ReduceOp::SUM || given == ReduceOp::BOR) op_ = ReduceOp(ReduceOp::MAX);
-      if (given == ReduceOp::PRODUCT || given == ReduceOp::BAND) op_ = ReduceOp(ReduceOp::MIN);
+      // A sum of booleans is a logical or, as elsewhere in torch.
+      TORCH_CHECK_VALUE(requested != ReduceOp::AVG,
+                        "ReduceOp.AVG does not support torch.bool: convert to a numeric dtype first");
+      if (requested == ReduceOp::SUM || requested == ReduceOp::BOR) op_ = ReduceOp(ReduceOp::MAX);
+      if (requested == ReduceOp::PRODUCT || requested == ReduceOp::BAND) op_ = ReduceOp(ReduceOp::MIN);
     }
     if (c10::isComplexType(dtype)) {
       TORCH_CHECK_VALUE(op_.op_ == ReduceOp::SUM || op_.op_ == ReduceOp::AVG,
-                        "complex tensors can be summed and averaged only");
+                        "complex tensors support only ReduceOp.SUM and ReduceOp.AVG");
     }
   }
 
-  // A view of the same elements.
-  static at::Tensor seen(const at::Tensor& dense) {
+  // The tensor's elements in a dtype that transports can reduce, as a view.
+  static at::Tensor reducible_view(const at::Tensor& dense) {
     if (dense.is_complex()) return at::view_as_real(dense);
     return dense.scalar_type() == at::kBool ? dense.view(at::kByte) : dense;
   }
 
-  // The plug-in's name for it; nothing where it has none.
+  // The plug-in's element type and reduction, or nothing if it has none.
   std::optional<std::pair<HpElement, HpReduction>> native() const {
     const auto element = element_of(c10::isComplexType(dtype_) ? c10::toRealValueType(dtype_) : dtype_);
     if (!element) return std::nullopt;
@@ -54,7 +55,8 @@ class Reduction {
     }
   }
 
-  // Through gloo, which has no mean and not all dtypes: `reduce` gets a tensor of one it has, and reduces it in place.
+  // Through gloo, which has no mean and not every dtype: `reduce` gets a tensor of a supported dtype and reduces it in
+  // place.
   template <class Reduce>
   void staged(at::Tensor& out, const at::Tensor& in, int size, Reduce reduce) const {
     const bool narrow = in.scalar_type() == at::kShort;
@@ -99,10 +101,10 @@ class Reduction {
   c10::ScalarType dtype_;
 };
 
-// The factor of a scaled sum is applied before it.
+// Applies the factor of PREMUL_SUM before the sum.
 at::Tensor scaled(const at::Tensor& tensor, const ReduceOp& op) {
   if (op.op_ != ReduceOp::PREMUL_SUM) return tensor;
-  // The name that all of torch 2.11 to 2.13 have.
+  // This name exists in torch 2.11 to 2.13.
   const auto* factor = static_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   return factor->tensor_factor.defined() ? tensor.mul(factor->tensor_factor) : tensor.mul(factor->double_factor);
 }
@@ -114,16 +116,17 @@ Signature signature_of(const at::Tensor& tensor, const Reduction& reduction, int
 }  // namespace
 
 WorkPtr ProcessGroup::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  const at::Tensor& tensor = single(tensors, "all_reduce");
-  const Dense dense(scaled(tensor, options.reduceOp));
-  const at::Tensor seen = Reduction::seen(dense.tensor);
+  const at::Tensor& tensor = expect_single(tensors, "all_reduce");
+  const ContiguousTensor dense(scaled(tensor, options.reduceOp));
+  const at::Tensor reducible_view = Reduction::reducible_view(dense.tensor);
   const Reduction reduction(options.reduceOp, tensor.scalar_type());
-  Call call("all_reduce", OpType::ALLREDUCE, signature_of(tensor, reduction));
-  call.inputs = call.outputs = {seen};
+  CommCall call("all_reduce", OpType::ALLREDUCE, signature_of(tensor, reduction));
+  call.inputs = call.outputs = {reducible_view};
   call.results = {tensor};
   if (const auto native = reduction.native()) {
-    call.native = [seen, native](Communicator& communicator, Stream& stream) {
-      return communicator.all_reduce(data(seen), data(seen), seen.numel(), native->first, native->second, stream);
+    call.native = [reducible_view, native](Communicator& communicator, Stream& stream) {
+      return communicator.all_reduce(data(reducible_view), data(reducible_view), reducible_view.numel(), native->first,
+                                     native->second, stream);
     };
   }
   call.staged = [reduction, size = getSize()](Backend& gloo, Tensors& in, Tensors& out) {
@@ -136,7 +139,7 @@ WorkPtr ProcessGroup::allreduce(Tensors& tensors, const c10d::AllreduceOptions& 
     });
   };
   if (!dense.tensor.is_same(tensor)) {
-    call.finish = [tensor, made = dense.tensor] { at::Tensor(tensor).copy_(made, true); };
+    call.finish = [tensor, buffer = dense.tensor] { at::Tensor(tensor).copy_(buffer, true); };
   }
   return run(std::move(call));
 }
@@ -149,18 +152,19 @@ WorkPtr ProcessGroup::allreduce_coalesced(Tensors& tensors, const c10d::Allreduc
 }
 
 WorkPtr ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  const at::Tensor& tensor = single(tensors, "reduce");
+  const at::Tensor& tensor = expect_single(tensors, "reduce");
   const int root = static_cast<int>(options.rootRank);
-  const Dense dense(scaled(tensor, options.reduceOp));
-  const at::Tensor seen = Reduction::seen(dense.tensor);
+  const ContiguousTensor dense(scaled(tensor, options.reduceOp));
+  const at::Tensor reducible_view = Reduction::reducible_view(dense.tensor);
   const Reduction reduction(options.reduceOp, tensor.scalar_type());
-  Call call("reduce", OpType::REDUCE, signature_of(tensor, reduction, root));
-  call.inputs = {seen};
-  if (getRank() == root) call.outputs = {seen};
+  CommCall call("reduce", OpType::REDUCE, signature_of(tensor, reduction, root));
+  call.inputs = {reducible_view};
+  if (getRank() == root) call.outputs = {reducible_view};
   call.results = {tensor};
   if (const auto native = reduction.native()) {
-    call.native = [seen, native, root](Communicator& communicator, Stream& stream) {
-      return communicator.reduce(data(seen), data(seen), seen.numel(), native->first, native->second, root, stream);
+    call.native = [reducible_view, native, root](Communicator& communicator, Stream& stream) {
+      return communicator.reduce(data(reducible_view), data(reducible_view), reducible_view.numel(), native->first,
+                                 native->second, root, stream);
     };
   }
   call.staged = [reduction, root, size = getSize(), rank = getRank()](Backend& gloo, Tensors& in, Tensors& out) {
@@ -175,7 +179,7 @@ WorkPtr ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& option
     });
   };
   if (getRank() == root && !dense.tensor.is_same(tensor)) {
-    call.finish = [tensor, made = dense.tensor] { at::Tensor(tensor).copy_(made, true); };
+    call.finish = [tensor, buffer = dense.tensor] { at::Tensor(tensor).copy_(buffer, true); };
   }
   return run(std::move(call));
 }
@@ -183,13 +187,14 @@ WorkPtr ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& option
 WorkPtr ProcessGroup::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                            const c10d::ReduceScatterOptions& options) {
   TORCH_CHECK_VALUE(input.numel() == output.numel() * getSize() && input.scalar_type() == output.scalar_type(),
-                    "reduce_scatter needs an input of ", getSize(), " parts like the output: got ", input.sizes(), " ",
-                    input.scalar_type(), " and ", output.sizes(), " ", output.scalar_type());
-  const Dense from(scaled(input, options.reduceOp));
-  const Dense to = Dense::output(output);
-  const at::Tensor source = Reduction::seen(from.tensor), target = Reduction::seen(to.tensor);
+                    "reduce_scatter needs an input of ", getSize(),
+                    " times the output's elements and of its dtype: got ", input.sizes(), " ", input.scalar_type(),
+                    " and ", output.sizes(), " ", output.scalar_type());
+  const ContiguousTensor from(scaled(input, options.reduceOp));
+  const ContiguousTensor to = ContiguousTensor::output(output);
+  const at::Tensor source = Reduction::reducible_view(from.tensor), target = Reduction::reducible_view(to.tensor);
   const Reduction reduction(options.reduceOp, input.scalar_type());
-  Call call("reduce_scatter", OpType::_REDUCE_SCATTER_BASE, signature_of(output, reduction));
+  CommCall call("reduce_scatter", OpType::_REDUCE_SCATTER_BASE, signature_of(output, reduction));
   call.inputs = {source};
   call.outputs = {target};
   call.results = {output};
@@ -213,10 +218,10 @@ WorkPtr ProcessGroup::_reduce_scatter_base(at::Tensor& output, at::Tensor& input
 }
 
 WorkPtr ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) {
-  at::Tensor output = single(outputs, "reduce_scatter");
-  const Tensors& parts = single(inputs, "reduce_scatter");
-  check_parts(parts, getSize(), output, "reduce_scatter");
-  at::Tensor whole = joined(parts);
+  at::Tensor output = expect_single(outputs, "reduce_scatter");
+  const Tensors& parts = expect_single(inputs, "reduce_scatter");
+  check_per_rank(parts, getSize(), output, "reduce_scatter");
+  at::Tensor whole = concat_flat(parts);
   return _reduce_scatter_base(output, whole, options);
 }
 

@@ -1,4 +1,4 @@
-#include "staging.h"
+#include "distributed/staging.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
@@ -16,49 +16,49 @@ const char* reduction_name(int reduction) {
   return reduction >= 0 && reduction < static_cast<int>(std::size(kNames)) ? kNames[reduction] : "?";
 }
 
-// Names are short: their bytes are compared with the rest.
+// Names are at most 16 bytes long, and are compared as two integers.
 int64_t name_as_number(const std::string& name) {
   int64_t number = 0;
   std::memcpy(&number, name.data(), std::min(name.size(), sizeof(number)));
   return number;
 }
 
-constexpr int kWords = 6;
-using Words = std::array<int64_t, kWords>;
+constexpr int kEncodedSize = 6;  // a call's name and signature, as exchanged between ranks
+using EncodedCall = std::array<int64_t, kEncodedSize>;
 
-Words words_of(const Call& call) {
+EncodedCall encode(const CommCall& call) {
   const std::string name = call.name;
   return {name_as_number(name),     name_as_number(name.substr(std::min<size_t>(8, name.size()))),
           call.signature.size,      static_cast<int64_t>(call.signature.dtype),
           call.signature.reduction, call.signature.root};
 }
 
-std::string text_of(const Words& words) {
+std::string describe_encoded(const EncodedCall& encoded) {
   char name[2 * sizeof(int64_t) + 1] = {};
-  std::memcpy(name, words.data(), 2 * sizeof(int64_t));
-  Signature signature{words[2], static_cast<c10::ScalarType>(words[3]), static_cast<int>(words[4]),
-                      static_cast<int>(words[5])};
+  std::memcpy(name, encoded.data(), 2 * sizeof(int64_t));
+  Signature signature{encoded[2], static_cast<c10::ScalarType>(encoded[3]), static_cast<int>(encoded[4]),
+                      static_cast<int>(encoded[5])};
   return std::string(name) + " " + signature.text();
 }
 
-at::Tensor host_words(const Words& words) {
-  at::Tensor made = at::empty({kWords}, at::kLong);
-  std::memcpy(made.mutable_data_ptr(), words.data(), sizeof(words));
-  return made;
+at::Tensor to_tensor(const EncodedCall& encoded) {
+  at::Tensor tensor = at::empty({kEncodedSize}, at::kLong);
+  std::memcpy(tensor.mutable_data_ptr(), encoded.data(), sizeof(encoded));
+  return tensor;
 }
 
-Words from_host(const at::Tensor& tensor) {
-  Words words;
-  std::memcpy(words.data(), tensor.const_data_ptr(), sizeof(words));
-  return words;
+EncodedCall from_tensor(const at::Tensor& tensor) {
+  EncodedCall encoded;
+  std::memcpy(encoded.data(), tensor.const_data_ptr(), sizeof(encoded));
+  return encoded;
 }
 
-c10::DistBackendError aborted_error(const Call& call, int rank) {
+c10::DistBackendError aborted_error(const CommCall& call, int rank) {
   return {{__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
           c10::str("rank ", rank, ": ", call.name, " #", call.number, " ", call.signature.text(), " was aborted")};
 }
 
-// How long others may take to tell what they called.
+// How long to wait for other ranks to report their calls.
 constexpr std::chrono::milliseconds kDiagnosis(1000);
 
 std::string others(int rank, int size) {
@@ -66,7 +66,7 @@ std::string others(int rank, int size) {
   for (int peer = 0; peer < size; ++peer) {
     if (peer != rank) list += (list.empty() ? "" : ", ") + std::to_string(peer);
   }
-  return "It was to meet rank " + list + ".";
+  return "The other ranks in the call: " + list + ".";
 }
 
 at::Tensor pinned_like(const at::Tensor& tensor) {
@@ -83,9 +83,9 @@ std::string Signature::text() const {
   return text.str();
 }
 
-// ---- HostThread
+// ---- WorkerThread
 
-HostThread::~HostThread() {
+WorkerThread::~WorkerThread() {
   bool busy;
   {
     std::lock_guard<std::mutex> lock(state_->mutex);
@@ -98,19 +98,19 @@ HostThread::~HostThread() {
   busy ? thread_.detach() : thread_.join();
 }
 
-void HostThread::push(std::function<void()> job) {
+void WorkerThread::push(std::function<void()> job) {
   std::lock_guard<std::mutex> lock(state_->mutex);
   state_->jobs.push_back(std::move(job));
   if (!thread_.joinable()) thread_ = std::thread(run, state_);
   state_->changed.notify_all();
 }
 
-void HostThread::drain() {
+void WorkerThread::drain() {
   std::unique_lock<std::mutex> lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->jobs.empty() && !state_->busy; });
 }
 
-void HostThread::run(const std::shared_ptr<State>& state) {
+void WorkerThread::run(const std::shared_ptr<State>& state) {
   std::unique_lock<std::mutex> lock(state->mutex);
   while (true) {
     state->changed.wait(lock, [&] { return state->stop || !state->jobs.empty(); });
@@ -120,7 +120,7 @@ void HostThread::run(const std::shared_ptr<State>& state) {
     state->busy = true;
     lock.unlock();
     job();
-    job = {};  // may hold the last reference to what holds this thread
+    job = {};  // may hold the last reference to the owner of this thread
     lock.lock();
     state->busy = false;
     state->changed.notify_all();
@@ -133,20 +133,21 @@ Staging::Staging(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d:
     : store_(std::move(store)), gloo_(std::move(gloo)) {}
 
 void Staging::drain() {
-  for (HostThread& thread : threads_) thread.drain();
+  for (WorkerThread& thread : threads_) thread.drain();
 }
 
 void Staging::abort() {
-  std::list<Call> pending;
+  std::list<CommCall> pending;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     aborted_ = true;
     pending.swap(pending_);
   }
-  for (const Call& call : pending) call.work->failed(std::make_exception_ptr(aborted_error(call, gloo_->getRank())));
+  for (const CommCall& call : pending)
+    call.work->failed(std::make_exception_ptr(aborted_error(call, gloo_->getRank())));
 }
 
-void Staging::run(const Call& call, const c10::Stream& stream) {
+void Staging::run(const CommCall& call, const c10::Stream& stream) {
   auto inputs = std::make_shared<Tensors>();
   auto outputs = std::make_shared<Tensors>();
   auto ready = std::make_shared<c10::Event>(stream.device_type());
@@ -163,7 +164,7 @@ void Staging::run(const Call& call, const c10::Stream& stream) {
     }
     ready->record(stream);
   }
-  std::list<Call>::iterator entry;
+  std::list<CommCall>::iterator entry;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (aborted_) throw aborted_error(call, gloo_->getRank());
@@ -173,7 +174,7 @@ void Staging::run(const Call& call, const c10::Stream& stream) {
     std::exception_ptr error;
     try {
       ready->synchronize();
-      self->serve(call, stream, *inputs, *outputs);
+      self->run_on_host(call, stream, *inputs, *outputs);
     } catch (...) {
       error = std::current_exception();
     }
@@ -186,59 +187,59 @@ void Staging::run(const Call& call, const c10::Stream& stream) {
   });
 }
 
-void Staging::serve(const Call& call, const c10::Stream& stream, Tensors& inputs, Tensors& outputs) {
+void Staging::run_on_host(const CommCall& call, const c10::Stream& stream, Tensors& inputs, Tensors& outputs) {
   try {
-    compare(call);
+    check_same_call(call);
     call.staged(*gloo_, inputs, outputs);
   } catch (const c10::ValueError&) {
-    throw;  // of ours: it says everything
+    throw;  // raised by this backend: complete as it is
   } catch (const std::exception& error) {
     TORCH_CHECK_WITH(DistBackendError, false, "rank ", gloo_->getRank(), ": ", call.name, " #", call.number, " ",
-                     call.signature.text(), " failed. ", diagnosis(call), " The transport says: ", error.what());
+                     call.signature.text(), " failed. ", diagnosis(call), " The transport reports: ", error.what());
   }
   const c10::StreamGuard guard(stream);
   for (size_t i = 0; i < outputs.size(); ++i) call.outputs[i].copy_(outputs[i], true);
   if (call.finish) call.finish();
 }
 
-void Staging::compare(const Call& call) {
-  const Words own = words_of(call);
-  if (call.kind != Call::Kind::kCollective) return;  // a message's head is compared by its receiver
-  Tensors sent = {host_words(own)};
+void Staging::check_same_call(const CommCall& call) {
+  const EncodedCall own = encode(call);
+  if (call.kind != CommCall::Kind::kCollective) return;  // the receiver compares the header of a message
+  Tensors sent = {to_tensor(own)};
   std::vector<Tensors> received(1);
-  for (int peer = 0; peer < gloo_->getSize(); ++peer) received[0].push_back(at::empty({kWords}, at::kLong));
+  for (int peer = 0; peer < gloo_->getSize(); ++peer) received[0].push_back(at::empty({kEncodedSize}, at::kLong));
   gloo_->allgather(received, sent, c10d::AllgatherOptions())->wait();
   for (int peer = 0; peer < gloo_->getSize(); ++peer) {
-    const Words other = from_host(received[0][peer]);
-    TORCH_CHECK_VALUE(other == own, "rank ", gloo_->getRank(), " calls ", text_of(own), " as collective #", call.number,
-                      " of its group, but rank ", peer, " calls ", text_of(other),
+    const EncodedCall other = from_tensor(received[0][peer]);
+    TORCH_CHECK_VALUE(other == own, "rank ", gloo_->getRank(), " calls ", describe_encoded(own), " as collective #",
+                      call.number, " of its group, but rank ", peer, " calls ", describe_encoded(other),
                       ": all processes must make the same calls in the same order");
   }
 }
 
-std::string Staging::diagnosis(const Call& call) noexcept {
-  if (call.kind != Call::Kind::kCollective) {
+std::string Staging::diagnosis(const CommCall& call) noexcept {
+  if (call.kind != CommCall::Kind::kCollective) {
     return "The other process is rank " + std::to_string(call.peer) + ".";
   }
-  // On a thread of its own: the store may be out of reach, and then its answer takes for ever.
+  // On its own thread: if the store is unreachable, its calls may block forever.
   std::promise<std::string> answer;
-  std::future<std::string> told = answer.get_future();
+  std::future<std::string> report = answer.get_future();
   std::thread([self = shared_from_this(), call, answer = std::move(answer)]() mutable {
     try {
-      answer.set_value(self->ask_others(call));
+      answer.set_value(self->query_peers(call));
     } catch (...) {
       answer.set_exception(std::current_exception());
     }
   }).detach();
   try {
-    if (told.wait_for(2 * kDiagnosis) == std::future_status::ready) return told.get();
+    if (report.wait_for(2 * kDiagnosis) == std::future_status::ready) return report.get();
   } catch (const std::exception&) {
   }
-  return "The store is out of reach too: its process (rank 0's, without torchrun) or the network may be gone. " +
+  return "The store is unreachable too: its process (rank 0 without torchrun) or the network may be down. " +
          others(gloo_->getRank(), gloo_->getSize());
 }
 
-std::string Staging::ask_others(const Call& call) {
+std::string Staging::query_peers(const CommCall& call) {
   const std::string prefix = "stuck/" + std::to_string(call.number) + "/";
   const std::string text = std::string(call.name) + " " + call.signature.text();
   store_->set(prefix + std::to_string(gloo_->getRank()), std::vector<uint8_t>(text.begin(), text.end()));
@@ -253,8 +254,8 @@ std::string Staging::ask_others(const Call& call) {
     }
     if (!there) missing += (missing.empty() ? "" : ", ") + std::to_string(peer);
   }
-  if (missing.empty()) return "All ranks called it, and the connection between them broke.";
-  return "No word of it from rank " + missing + ": not there yet, stuck elsewhere, or gone.";
+  if (missing.empty()) return "All ranks made the call, but the connection between them broke.";
+  return "Rank " + missing + " did not make the call: late, stuck elsewhere, or gone.";
 }
 
 }  // namespace hp::torch_adapter

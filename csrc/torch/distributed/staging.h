@@ -1,5 +1,5 @@
-// Collectives for devices without their own: through pinned host memory, and gloo between the processes. The host
-// copies, the exchange and the copies back are done by threads of the group, so that the device computes meanwhile.
+// Collectives for devices without their own: through pinned host memory, with gloo between the processes. Worker
+// threads of the group wait for the copies and the exchange, while the device computes.
 #pragma once
 
 #include <condition_variable>
@@ -8,17 +8,17 @@
 #include <memory>
 #include <thread>
 
-#include "call.h"
+#include "distributed/comm_call.h"
 
 namespace hp::torch_adapter {
 
-// Runs jobs one after another. A job that is under way when this ends, and may wait for another process for long, is
-// left alone: it must keep what it uses.
-class HostThread {
+// Runs jobs in order on one thread. The destructor does not wait for a running job, which may block on another process:
+// the job must own everything that it uses.
+class WorkerThread {
  public:
-  ~HostThread();
+  ~WorkerThread();
   void push(std::function<void()> job);
-  // Waits until nothing is queued.
+  // Waits until all jobs have finished.
   void drain();
 
  private:
@@ -38,29 +38,29 @@ class Staging : public std::enable_shared_from_this<Staging> {
  public:
   Staging(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> gloo);
 
-  // The stream has been made to wait for the inputs.
-  void run(const Call& call, const c10::Stream& stream);
+  // `stream` already waits for the inputs.
+  void run(const CommCall& call, const c10::Stream& stream);
   void drain();
-  // Ends what is under way and what is queued, for those who wait for it, with a failure.
+  // Fails all running and queued calls with an error for their waiters.
   void abort();
   c10d::Backend& gloo() { return *gloo_; }
 
  private:
-  void serve(const Call& call, const c10::Stream& stream, Tensors& inputs, Tensors& outputs);
-  // Throws where the processes do not call the same.
-  void compare(const Call& call);
-  // Who called what, as far as the others tell within a moment.
-  std::string diagnosis(const Call& call) noexcept;
-  std::string ask_others(const Call& call);
-  HostThread& thread_for(Call::Kind kind) { return threads_[static_cast<int>(kind)]; }
+  void run_on_host(const CommCall& call, const c10::Stream& stream, Tensors& inputs, Tensors& outputs);
+  // Throws if the ranks do not make the same call.
+  void check_same_call(const CommCall& call);
+  // Reports which ranks made the call, as far as they answer within kDiagnosis.
+  std::string diagnosis(const CommCall& call) noexcept;
+  std::string query_peers(const CommCall& call);
+  WorkerThread& thread_for(CommCall::Kind kind) { return threads_[static_cast<int>(kind)]; }
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const c10::intrusive_ptr<c10d::Backend> gloo_;
   std::mutex mutex_;
-  std::list<Call> pending_;
+  std::list<CommCall> pending_;
   bool aborted_ = false;
-  // A receive that waits must not hold up a send, nor either a collective.
-  std::array<HostThread, 3> threads_;
+  // One thread per CommCall::Kind: a waiting receive must not block sends, nor either of them collectives.
+  std::array<WorkerThread, 3> threads_;
 };
 
 }  // namespace hp::torch_adapter

@@ -1,4 +1,4 @@
-#include "work.h"
+#include "distributed/work.h"
 
 #include <c10/core/StreamGuard.h>
 
@@ -20,7 +20,7 @@ DeviceWork::DeviceWork(int rank, c10d::OpType type, c10::Device device, std::vec
 
 void DeviceWork::queued(const c10::Stream& stream) {
   end_.record(stream);
-  // The future takes the events of the current streams.
+  // The future records events on the current streams.
   const c10::StreamGuard guard(stream);
   future_->markCompleted(c10::IValue(results_));
 }
@@ -45,32 +45,32 @@ void DeviceWork::synchronize() {
 }
 
 bool DeviceWork::wait(std::chrono::milliseconds /*timeout*/) {
-  // The transports have the group's time-out.
+  // The transports apply the group's timeout.
   future_->wait();
   if (future_->hasError()) std::rethrow_exception(future_->exception_ptr());
   synchronize();
   return true;
 }
 
-WorkList::WorkList(int rank, c10d::OpType type, std::vector<c10::intrusive_ptr<c10d::Work>> works)
+CoalescedWork::CoalescedWork(int rank, c10d::OpType type, std::vector<c10::intrusive_ptr<c10d::Work>> works)
     : Work(rank, type), works_(std::move(works)) {}
 
-bool WorkList::isCompleted() {
+bool CoalescedWork::isCompleted() {
   return std::all_of(works_.begin(), works_.end(), [](const auto& work) { return work->isCompleted(); });
 }
 
-bool WorkList::isSuccess() const {
+bool CoalescedWork::isSuccess() const {
   return std::all_of(works_.begin(), works_.end(), [](const auto& work) { return work->isSuccess(); });
 }
 
-std::exception_ptr WorkList::exception() const {
+std::exception_ptr CoalescedWork::exception() const {
   for (const auto& work : works_) {
     if (std::exception_ptr found = work->exception()) return found;
   }
   return {};
 }
 
-std::vector<at::Tensor> WorkList::result() {
+std::vector<at::Tensor> CoalescedWork::result() {
   std::vector<at::Tensor> all;
   for (const auto& work : works_) {
     for (const at::Tensor& tensor : work->result()) all.push_back(tensor);
@@ -78,16 +78,16 @@ std::vector<at::Tensor> WorkList::result() {
   return all;
 }
 
-bool WorkList::wait(std::chrono::milliseconds timeout) {
+bool CoalescedWork::wait(std::chrono::milliseconds timeout) {
   for (const auto& work : works_) work->wait(timeout);
   return true;
 }
 
-void WorkList::synchronize() {
+void CoalescedWork::synchronize() {
   for (const auto& work : works_) work->synchronize();
 }
 
-c10::intrusive_ptr<c10::ivalue::Future> WorkList::getFuture() {
+c10::intrusive_ptr<c10::ivalue::Future> CoalescedWork::getFuture() {
   c10::List<c10::intrusive_ptr<c10::ivalue::Future>> futures(
       c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
   for (const auto& work : works_) futures.push_back(work->getFuture());

@@ -1,4 +1,4 @@
-// What a collective call returns: streams wait for it, the host does not unless it has to.
+// The work object of a collective: streams wait for it, and the host only when it must.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -6,18 +6,18 @@
 #include <atomic>
 #include <memory>
 
-#include "../adapter.h"
+#include "runtime/adapter.h"
 
 namespace hp::torch_adapter {
 
 class DeviceWork final : public c10d::Work {
  public:
-  // `blocking`: wait() waits on the host, as a barrier has to.
+  // `blocking`: wait() blocks the host, as a barrier requires.
   DeviceWork(int rank, c10d::OpType type, c10::Device device, std::vector<at::Tensor> results, bool blocking);
 
   c10::Device device() const { return future_->devices()[0]; }
 
-  // All work is queued on the stream. Called once, by whoever queued it.
+  // Marks the work as fully queued on `stream`. Called once, by the thread that queued it.
   void queued(const c10::Stream& stream);
   void failed(std::exception_ptr error);
 
@@ -40,10 +40,10 @@ class DeviceWork final : public c10d::Work {
   c10::Event end_;
 };
 
-// Several that are waited for as one.
-class WorkList final : public c10d::Work {
+// Several works that are waited for together.
+class CoalescedWork final : public c10d::Work {
  public:
-  WorkList(int rank, c10d::OpType type, std::vector<c10::intrusive_ptr<c10d::Work>> works);
+  CoalescedWork(int rank, c10d::OpType type, std::vector<c10::intrusive_ptr<c10d::Work>> works);
 
   bool isCompleted() override;
   bool isSuccess() const override;

@@ -1,4 +1,4 @@
-#include "../../ops/attention.h"
+#include "ops/attention.h"
 
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -9,8 +9,8 @@
 #include <cmath>
 #include <limits>
 
-#include "../custom.h"
-#include "../generator.h"
+#include "ops/op_helpers.h"
+#include "runtime/generator.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -24,23 +24,23 @@ bool fits(const Tensor& query, const Tensor& key, const Tensor& value) {
   if (query.size(0) != key.size(0) || query.size(0) != value.size(0)) return false;
   if (key.size(1) == 0 || key.size(1) != value.size(1) || query.size(1) % key.size(1) != 0) return false;
   return query.size(3) == key.size(3) && key.size(2) == value.size(2) && query.numel() != 0 && key.numel() != 0 &&
-         value.numel() != 0 && std::max(query.size(3), value.size(3)) <= hp::ops::kMostAttentionElements;
+         value.numel() != 0 && std::max(query.size(3), value.size(3)) <= hp::ops::kMaxHeadDim;
 }
 
-// Which of torch's ways to take: ours, or the one through matrix products where it has to give a gradient for the mask,
-// and for all that we do not take.
+// Selects torch's implementation: the fused kernels, or `math` (matrix products) if the mask needs a gradient or the
+// kernels do not support the call.
 std::optional<int64_t> attention(const Overload& overload, const Tensor& query, const Tensor& key, const Tensor& value,
                                  const OptionalTensor& mask, double dropout, bool /*causal*/,
                                  std::optional<double> /*scale*/, bool grouped) {
-  const bool ours = fits(query, key, value) && dropout >= 0 && dropout <= 1 &&
-                    (grouped || query.size(1) == key.size(1)) &&
-                    !(mask && mask->defined() && (mask->requires_grad() || mask->dim() > 4));
-  return static_cast<int64_t>(ours && overload.able() ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+  const bool fused = fits(query, key, value) && dropout >= 0 && dropout <= 1 &&
+                     (grouped || query.size(1) == key.size(1)) &&
+                     !(mask && mask->defined() && (mask->requires_grad() || mask->dim() > 4));
+  return static_cast<int64_t>(fused && overload.can_serve() ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 
 Tensor rows_contiguous(const Tensor& tensor) { return tensor.stride(-1) == 1 ? tensor : tensor.contiguous(); }
 
-// Tensors as the kernels take them, kept alive for the time of the call.
+// Operands in the kernels' layout, owned for the duration of the call.
 struct Operands {
   Operands(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask)
       : query(rows_contiguous(query)), key(rows_contiguous(key)), value(rows_contiguous(value)) {
@@ -49,7 +49,7 @@ struct Operands {
     if (mask.scalar_type() == at::kBool) additive = at::where(mask, 0.0, -std::numeric_limits<double>::infinity());
     this->mask = additive.to(query.scalar_type()).expand({query.size(0), query.size(1), query.size(2), key.size(2)});
   }
-  hp::ops::Attention attention(bool causal, std::optional<double> scale, double dropout) const {
+  hp::ops::AttentionArgs attention(bool causal, std::optional<double> scale, double dropout) const {
     const double usual = 1.0 / std::sqrt(static_cast<double>(query.size(3)));
     return {view(query), view(key), view(value), view(mask), causal, scale.value_or(usual), dropout};
   }
@@ -60,23 +60,24 @@ std::optional<Forward> attention(const Overload& overload, const Tensor& query, 
                                  const OptionalTensor& mask, double dropout, bool causal, bool /*debug*/,
                                  std::optional<double> scale) {
   TORCH_CHECK(fits(query, key, value) && dropout >= 0 && dropout <= 1,
-              "this attention is for four dimensions of one floating-point dtype, up to ",
-              hp::ops::kMostAttentionElements, " elements a head, and a dropout from 0 to 1");
+              "fused attention needs 4-dimensional query, key and value of one floating-point dtype, up to ",
+              hp::ops::kMaxHeadDim, " elements per head, and dropout from 0 to 1; got query ", query.sizes(), ", key ",
+              key.sizes(), ", value ", value.sizes(), " and dropout ", dropout);
   const Operands operands(query, key, value, mask.value_or(Tensor()));
   const int64_t batch = query.size(0), heads = query.size(1), queries = query.size(2);
   const int index = query.device().index();
   const at::ScalarType sums = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  // Heads beside each other, as what follows usually wants them.
+  // Heads are the second-last dimension in memory, as the next operator usually needs them.
   const Tensor out = empty({batch, queries, heads, value.size(3)}, query.scalar_type(), index).transpose(1, 2);
   const Tensor lse = empty({batch, heads, queries}, sums, index);
-  hp::ops::Attention given = operands.attention(causal, scale, dropout);
-  Tensor seed, offset;  // on the CPU: the backward pass reads them without waiting for the device
+  hp::ops::AttentionArgs args = operands.attention(causal, scale, dropout);
+  Tensor seed, offset;  // on the CPU, for the backward pass to read them without waiting for the device
   if (dropout != 0) {
-    given.random = take_blocks(std::nullopt, index, hp::ops::dropout_blocks(given));
-    seed = at::scalar_tensor(static_cast<int64_t>(given.random.seed), at::kLong);
-    offset = at::scalar_tensor(static_cast<int64_t>(given.random.offset), at::kLong);
+    args.random = take_blocks(std::nullopt, index, hp::ops::dropout_blocks(args));
+    seed = at::scalar_tensor(static_cast<int64_t>(args.random.seed), at::kLong);
+    offset = at::scalar_tensor(static_cast<int64_t>(args.random.offset), at::kLong);
   }
-  if (!hp::ops::attention(overload, device_holding(query), view(out), view(lse), given)) return std::nullopt;
+  if (!hp::ops::attention(overload, device_holding(query), view(out), view(lse), args)) return std::nullopt;
   return Forward(out, lse, Tensor(), Tensor(), queries, key.size(2), seed, offset, Tensor());
 }
 
@@ -86,25 +87,25 @@ std::optional<Backward> attention_backward(const Overload& overload, const Tenso
                                            const Tensor& /*cum_seq_q*/, const Tensor& /*cum_seq_k*/, int64_t /*max_q*/,
                                            int64_t /*max_k*/, double dropout, bool causal, const Tensor& seed,
                                            const Tensor& offset, std::optional<double> scale) {
-  TORCH_CHECK(!wanted[3], "this attention has no gradient for the mask");
+  TORCH_CHECK(!wanted[3], "fused attention does not compute a gradient of attn_mask");
   const Operands operands(query, key, value, mask);
   const int index = query.device().index();
-  const auto made = [&](const Tensor& like) { return empty(like.sizes(), like.scalar_type(), index); };
-  const Tensor grad_query = made(query), grad_key = made(key), grad_value = made(value);
+  const auto gradient_like = [&](const Tensor& like) { return empty(like.sizes(), like.scalar_type(), index); };
+  const Tensor grad_query = gradient_like(query), grad_key = gradient_like(key), grad_value = gradient_like(value);
   const Tensor g = rows_contiguous(grad), o = rows_contiguous(out);
-  hp::ops::Attention given = operands.attention(causal, scale, dropout);
+  hp::ops::AttentionArgs args = operands.attention(causal, scale, dropout);
   if (dropout != 0) {
-    given.random = {static_cast<uint64_t>(seed.item<int64_t>()), static_cast<uint64_t>(offset.item<int64_t>())};
+    args.random = {static_cast<uint64_t>(seed.item<int64_t>()), static_cast<uint64_t>(offset.item<int64_t>())};
   }
   if (!hp::ops::attention_backward(overload, device_holding(query), view(grad_query), view(grad_key), view(grad_value),
-                                   view(g), view(o), view(lse), given)) {
+                                   view(g), view(o), view(lse), args)) {
     return std::nullopt;
   }
   return Backward(grad_query, grad_key, grad_value, Tensor());
 }
 
-// Tensors of a graph that is being traced have no memory, and sizes that may be symbols: torch's own rule for them
-// knows no device like ours. Sizes that decide become conditions of the graph.
+// Traced tensors have no memory, and their sizes may be symbolic; torch's own rule for them does not cover PrivateUse1.
+// Sizes that decide become guards of the graph.
 bool fits_traced(const Tensor& query, const Tensor& key, const Tensor& value, bool grouped) {
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4 || !at::isFloatingType(query.scalar_type())) return false;
   if (key.scalar_type() != query.scalar_type() || value.scalar_type() != query.scalar_type()) return false;
@@ -118,7 +119,7 @@ bool fits_traced(const Tensor& query, const Tensor& key, const Tensor& value, bo
   for (const Tensor* tensor : {&query, &key, &value}) {
     if (!TORCH_GUARD_OR_FALSE(tensor->sym_numel().sym_ne(0))) return false;
   }
-  const auto most = c10::SymInt(hp::ops::kMostAttentionElements);
+  const auto most = c10::SymInt(hp::ops::kMaxHeadDim);
   return TORCH_GUARD_OR_FALSE((query.sym_size(1) % key.sym_size(1)).sym_eq(0)) &&
          TORCH_GUARD_OR_FALSE(query.sym_size(3).sym_le(most)) && TORCH_GUARD_OR_FALSE(value.sym_size(3).sym_le(most));
 }
@@ -127,9 +128,9 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
                bool causal, std::optional<double> scale, bool grouped) {
   if (query.key_set().has(c10::DispatchKey::Python)) {
     const bool no_gradient = !(mask && mask->defined() && (mask->requires_grad() || mask->dim() > 4));
-    const bool ours = runtime().plugin->compiler.compile != nullptr && dropout == 0 && no_gradient;
-    return static_cast<int64_t>(ours && fits_traced(query, key, value, grouped) ? sdp::SDPBackend::overrideable
-                                                                                : sdp::SDPBackend::math);
+    const bool fused = runtime().plugin->compiler.compile != nullptr && dropout == 0 && no_gradient;
+    return static_cast<int64_t>(fused && fits_traced(query, key, value, grouped) ? sdp::SDPBackend::overrideable
+                                                                                 : sdp::SDPBackend::math);
   }
   return at::_fused_sdp_choice(query, key, value, mask, dropout, causal, scale, grouped);
 }

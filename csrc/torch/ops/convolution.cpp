@@ -1,10 +1,10 @@
-#include "../../ops/convolution.h"
+#include "ops/convolution.h"
 
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -17,7 +17,7 @@ hp::ops::ConvolutionAttributes attributes(at::IntArrayRef stride, at::IntArrayRe
           transposed,    groups};
 }
 
-// A tensor of those sizes, in the memory format of the operands.
+// A tensor of the given sizes, in the memory format of the operands.
 Tensor make_like(at::IntArrayRef sizes, const Tensor& input, const Tensor& weight) {
   at::MemoryFormat format = input.suggest_memory_format();
   if (format == at::MemoryFormat::Contiguous) format = weight.suggest_memory_format();
@@ -33,20 +33,20 @@ const hp::Kernel* vendor_kernel(bool of_input) {
   return of_input ? input.get() : weight.get();
 }
 
-// Of the integers torch takes these only.
-bool taken(at::ScalarType dtype) { return at::isFloatingType(dtype) || dtype == at::kLong; }
+// int64 is the only integer dtype that torch supports.
+bool is_supported_dtype(at::ScalarType dtype) { return at::isFloatingType(dtype) || dtype == at::kLong; }
 
-bool able(const Overload& overload, const Tensor& input, const Tensor& weight, const Tensor& third) {
-  return (overload.able() || vendor_kernel(true) != nullptr || vendor_kernel(false) != nullptr) &&
+bool can_run(const Overload& overload, const Tensor& input, const Tensor& weight, const Tensor& third) {
+  return (overload.can_serve() || vendor_kernel(true) != nullptr || vendor_kernel(false) != nullptr) &&
          all_on_device(input, weight, third) && input.dim() >= 3 && input.dim() <= 5 && weight.dim() == input.dim() &&
-         taken(input.scalar_type()) && weight.scalar_type() == input.scalar_type() &&
+         is_supported_dtype(input.scalar_type()) && weight.scalar_type() == input.scalar_type() &&
          input.device() == weight.device() && weight.numel() != 0;
 }
 
-// The CPU tier: the boxed way would not reach a CPU kernel.
-Tensor on_cpu(const Overload& overload, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
-              at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
-              at::IntArrayRef output_padding, int64_t groups) {
+// The CPU tier, called directly: the boxed fallback would not reach a CPU kernel.
+Tensor convolution_on_cpu(const Overload& overload, const Tensor& input, const Tensor& weight,
+                          const OptionalTensor& bias, at::IntArrayRef stride, at::IntArrayRef padding,
+                          at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups) {
   overload.op.count(Tier::kCpu);
   const OptionalTensor host_bias = bias && bias->defined() ? OptionalTensor(bias->cpu()) : std::nullopt;
   return at::convolution(input.cpu(), weight.cpu(), host_bias, stride, padding, dilation, transposed, output_padding,
@@ -59,7 +59,7 @@ std::optional<Tensor> convolution(const Overload& overload, const Tensor& input,
                                   at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
                                   int64_t groups) {
   const bool with_bias = bias && bias->defined();
-  if (able(overload, input, weight, with_bias ? *bias : input) &&
+  if (can_run(overload, input, weight, with_bias ? *bias : input) &&
       (!with_bias || bias->scalar_type() == input.scalar_type())) {
     const auto sizes = transposed
                            ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
@@ -67,19 +67,20 @@ std::optional<Tensor> convolution(const Overload& overload, const Tensor& input,
                            : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
     Tensor out = make_like(sizes, input, weight);
     if (out.numel() == 0) return out;
-    const Tensor more = with_bias ? bias->contiguous() : Tensor();
-    if (hp::ops::convolution(overload, device_holding(input), view(out), view(input), view(weight), view(more),
+    const Tensor dense_bias = with_bias ? bias->contiguous() : Tensor();
+    if (hp::ops::convolution(overload, device_holding(input), view(out), view(input), view(weight), view(dense_bias),
                              attributes(stride, padding, dilation, transposed, output_padding, groups)))
       return out;
   }
-  return on_cpu(overload, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+  return convolution_on_cpu(overload, input, weight, bias, stride, padding, dilation, transposed, output_padding,
+                            groups);
 }
 
 std::optional<Gradients> convolution_backward(const Overload& overload, const Tensor& grad, const Tensor& input,
                                               const Tensor& weight, at::IntArrayRef stride, at::IntArrayRef padding,
                                               at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
                                               int64_t groups, std::array<bool, 3> mask) {
-  if (able(overload, input, weight, grad) && grad.scalar_type() == input.scalar_type()) {
+  if (can_run(overload, input, weight, grad) && grad.scalar_type() == input.scalar_type()) {
     const int device = input.device().index();
     Tensor grad_input = mask[0] ? make_like(input.sizes(), input, weight) : Tensor();
     Tensor grad_weight = mask[1] ? output_like(weight) : Tensor();
@@ -101,8 +102,8 @@ std::optional<Gradients> convolution_backward(const Overload& overload, const Te
   auto [grad_input, grad_weight, grad_bias] =
       at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), at::OptionalIntArrayRef(bias_sizes), stride,
                                padding, dilation, transposed, output_padding, groups, mask);
-  auto up = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(input.device()) : tensor; };
-  return Gradients(up(grad_input), up(grad_weight), up(grad_bias));
+  auto to_device = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(input.device()) : tensor; };
+  return Gradients(to_device(grad_input), to_device(grad_weight), to_device(grad_bias));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "../../ops/creation.h"
+#include "ops/creation.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/ExpandUtils.h>
@@ -6,31 +6,31 @@
 
 #include <cmath>
 
-#include "../by_parts.h"
-#include "../custom.h"
+#include "ops/complex_parts.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
-// ---- One value everywhere
+// ---- Fill
 
-// The bytes of a number in that dtype, as whole words.
+// The bytes of a number in `dtype`, zero-padded.
 std::array<int64_t, 2> bits_of(const at::Scalar& value, at::ScalarType dtype) {
-  std::array<int64_t, 2> words{};
+  std::array<int64_t, 2> bits{};
   AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(at::kHalf, at::kBFloat16, at::kBool, dtype, "fill_", [&] {
     const auto element = value.to<scalar_t>();
-    std::memcpy(words.data(), &element, sizeof(element));
+    std::memcpy(bits.data(), &element, sizeof(element));
   });
-  return words;
+  return bits;
 }
 
-bool fill(const Overload& overload, const Tensor& self, const at::Scalar& given) {
+bool fill(const Overload& overload, const Tensor& self, const at::Scalar& number) {
   if (self.numel() == 0) return true;
-  at::Scalar value = given;
-  if (at::isIntegralType(self.scalar_type(), false) && given.isFloatingPoint()) {
-    // Fractions are cut off, as torch does; what no whole number can hold is torch's own error.
-    if (!(std::abs(given.toDouble()) < 9.2e18)) return false;
-    value = static_cast<int64_t>(given.toDouble());
+  at::Scalar value = number;
+  if (at::isIntegralType(self.scalar_type(), false) && number.isFloatingPoint()) {
+    // Fractions are truncated, as in torch; values out of range get torch's own error.
+    if (!(std::abs(number.toDouble()) < 9.2e18)) return false;
+    value = static_cast<int64_t>(number.toDouble());
   }
   const hp::Kernel* kernel = overload.kernel();
   if (kernel != nullptr && torch_adapter::fill(overload, *kernel, self, value)) return true;
@@ -40,17 +40,17 @@ bool fill(const Overload& overload, const Tensor& self, const at::Scalar& given)
 bool fill(const Overload& overload, const Tensor& self) { return fill(overload, self, 0); }
 
 bool fill(const Overload& overload, const Tensor& self, const Tensor& value) {
-  if (value.dim() != 0 || value.layout() != at::kStrided) return false;  // torch's own error
+  if (value.dim() != 0 || value.layout() != at::kStrided) return false;  // the CPU tier raises torch's error
   if (self.numel() == 0) return true;
   if (value.is_cpu()) return fill(overload, self, value.item());
   if (value.device() != self.device()) return false;
-  const Tensor everywhere = value.expand(self.sizes());
-  return hp::ops::fill_from(overload, device_holding(self), view(self), view(everywhere));
+  const Tensor expanded = value.expand(self.sizes());
+  return hp::ops::fill_from(overload, device_holding(self), view(self), view(expanded));
 }
 
 // ---- Sequences
 
-// Brings the output to its size, as torch's own sequences do; then a kernel that needs it contiguous.
+// Resizes the output, as torch's own sequences do, and launches a kernel that needs contiguous memory.
 template <class Launch>
 bool sequence(const Tensor& out, int64_t size, Launch launch) {
   if (out.numel() != size) out.resize_({size});
@@ -63,7 +63,7 @@ bool sequence(const Tensor& out, int64_t size, Launch launch) {
 
 bool real(const at::Scalar& value) { return !value.isComplex(); }
 
-// Where torch refuses the bounds, nothing; `closed` takes the end in.
+// The number of elements; nothing if torch rejects the bounds. `closed` includes the end.
 std::optional<int64_t> length(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, bool closed,
                               at::ScalarType dtype) {
   const double from = start.toDouble(), to = end.toDouble(), by = step.toDouble();
@@ -71,7 +71,7 @@ std::optional<int64_t> length(const at::Scalar& start, const at::Scalar& end, co
   if (by > 0 ? to < from : to > from) return std::nullopt;
   if (at::isIntegralType(dtype, false) && step.toLong() == 0) return std::nullopt;
   if (!closed && dtype == at::kLong) {
-    // Exact where double precision is not.
+    // Exact, unlike double precision.
     const int64_t s = step.toLong();
     return (end.toLong() - start.toLong() + s - (s > 0 ? 1 : -1)) / s;
   }
@@ -102,7 +102,7 @@ bool range(const Overload& overload, const at::Scalar& start, const at::Scalar& 
   return count(overload, start, end, step, true, out);
 }
 
-// Bounds as an output of whole numbers knows them.
+// A bound, truncated if the output is integral.
 double bound(const at::Scalar& value, at::ScalarType dtype) {
   return at::isIntegralType(dtype, false) ? static_cast<double>(value.toLong()) : value.toDouble();
 }
@@ -114,7 +114,7 @@ bool linspace(const Overload& overload, const at::Scalar& start, const at::Scala
               const Tensor& out) {
   const at::ScalarType dtype = out.scalar_type();
   if (at::isComplexType(dtype) && steps >= 0) {
-    // Both parts go in steps of their own.
+    // The real and imaginary parts are spaced independently.
     if (out.numel() != steps) out.resize_({steps});
     const auto from = start.toComplexDouble(), to = end.toComplexDouble();
     return linspace(overload, from.real(), to.real(), steps, at::real(out)) &&
@@ -162,7 +162,7 @@ bool complex(const Overload& overload, const Tensor& real, const Tensor& imag, c
   if (out.numel() == 0) return true;
   const Tensor a = real.expand(sizes), b = imag.expand(sizes);
   if (dtype == at::kHalf) {
-    // Kernels know no such complex numbers, only their parts.
+    // Kernels do not support ComplexHalf, only its parts.
     copy_tensor(at::real(out), a, false);
     copy_tensor(at::imag(out), b, false);
     return true;

@@ -1,19 +1,19 @@
-#include "../../ops/distance.h"
+#include "ops/distance.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
-// Batches of two sets of rows, broadcast and flattened.
+// Two batches of rows, broadcast and flattened.
 struct Batches {
   Batches(const Tensor& x1, const Tensor& x2)
       : sizes(at::infer_size(x1.sizes().slice(0, x1.dim() - 2), x2.sizes().slice(0, x2.dim() - 2))) {}
-  // Batches x rows x columns, contiguous.
+  // As [batches, rows, columns], contiguous.
   Tensor flat(const Tensor& x) const {
     return x.expand(shape(x.size(-2), x.size(-1))).contiguous().reshape({-1, x.size(-2), x.size(-1)});
   }
@@ -26,14 +26,14 @@ struct Batches {
   const std::vector<int64_t> sizes;
 };
 
-bool alike(const Tensor& x1, const Tensor& x2) {
+bool compatible(const Tensor& x1, const Tensor& x2) {
   return is_single_or_double(x1) && x1.scalar_type() == x2.scalar_type() && x1.dim() >= 2 && x2.dim() >= 2 &&
          x1.size(-1) == x2.size(-1);
 }
 
 OptionalTensor cdist(const Overload& overload, const Tensor& x1, const Tensor& x2, double p,
                      std::optional<int64_t> compute_mode) {
-  if (!alike(x1, x2) || !(p >= 0) || compute_mode.value_or(0) < 0 || compute_mode.value_or(0) > 2) return {};
+  if (!compatible(x1, x2) || !(p >= 0) || compute_mode.value_or(0) < 0 || compute_mode.value_or(0) > 2) return {};
   const Batches batches(x1, x2);
   const auto shape = batches.shape(x1.size(-2), x2.size(-2));
   if (x1.size(-1) == 0) return at::zeros(shape, x1.options());
@@ -46,11 +46,11 @@ OptionalTensor cdist(const Overload& overload, const Tensor& x1, const Tensor& x
 
 OptionalTensor cdist_backward(const Overload& overload, const Tensor& grad, const Tensor& x1, const Tensor& x2,
                               double p, const Tensor& distances) {
-  if (!alike(x1, x2) || !(p >= 0)) return {};
+  if (!compatible(x1, x2) || !(p >= 0)) return {};
   const Batches batches(x1, x2);
   const auto shape = batches.shape(x1.size(-2), x2.size(-2));
-  for (const Tensor& given : {grad, distances}) {
-    if (given.scalar_type() != x1.scalar_type() || given.sizes() != at::IntArrayRef(shape)) return {};
+  for (const Tensor& tensor : {grad, distances}) {
+    if (tensor.scalar_type() != x1.scalar_type() || tensor.sizes() != at::IntArrayRef(shape)) return {};
   }
   if (grad.numel() == 0 || x1.size(-1) == 0) return at::zeros_like(x1);
   Tensor out = empty(batches.shape(x1.size(-2), x1.size(-1)), x1.scalar_type(), x1.device().index());

@@ -1,4 +1,4 @@
-#include "../../ops/embedding_bag.h"
+#include "ops/indexing.h"
 
 #include <ATen/ops/_embedding_bag_dense_backward.h>
 #include <ATen/ops/add.h>
@@ -17,7 +17,7 @@
 
 #include <cmath>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -60,7 +60,7 @@ std::optional<Bags> embedding_bag(const Overload& overload, const Tensor& weight
   return Bags(std::move(out), std::move(bag_of), std::move(sizes), std::move(chosen));
 }
 
-// The gradient is spread over the indices, and then is that of an embedding.
+// Spreads the gradient over the indices, then computes the gradient of an embedding.
 std::optional<Tensor> embedding_bag_backward(const Overload& overload, const Tensor& grad, const Tensor& indices,
                                              const Tensor& offset2bag, const Tensor& bag_size,
                                              const Tensor& maximum_indices, int64_t num_weights,
@@ -106,20 +106,20 @@ std::optional<Tensor> embedding_bag_per_sample_weights_backward(const Overload& 
   return out;
 }
 
-// Rows that several indices name are written several times, with the same values.
+// A row that several indices name is written several times, with the same values.
 bool embedding_renorm(const Overload& overload, const Tensor& self, const Tensor& indices, double max_norm,
                       double norm_type) {
   if (self.dim() != 2 || norm_type <= 0 || std::isinf(norm_type) || !is_float(to_core(self.scalar_type())) ||
       (indices.scalar_type() != at::kLong && indices.scalar_type() != at::kInt))
     return false;
   if (indices.numel() == 0) return true;
-  const Tensor places = indices.reshape(-1), rows = at::index_select(self, 0, places);
+  const Tensor flat_indices = indices.reshape(-1), rows = at::index_select(self, 0, flat_indices);
   const Tensor norms = norm_type == 2 ? at::sqrt(at::sum(at::mul(rows, rows), 1))
                                       : at::pow(at::sum(at::pow(rows.abs(), norm_type), 1), 1 / norm_type);
   const Tensor scales =
       at::where(at::gt(norms, max_norm), at::div(at::full({}, max_norm, norms.options()), at::add(norms, 1e-7)),
                 at::full({}, 1, norms.options()));
-  self.index_copy_(0, places, at::mul(rows, scales.unsqueeze(1)));
+  self.index_copy_(0, flat_indices, at::mul(rows, scales.unsqueeze(1)));
   overload.op.count(Tier::kDecomposition);
   return true;
 }

@@ -1,15 +1,15 @@
-#include "../../ops/fft.h"
+#include "ops/fft.h"
 
 #include <ATen/WrapDimUtils.h>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
 using Dims = c10::SmallVector<int64_t, 8>;
 
-// Wrapped; nothing where torch would complain.
+// Wrapped dimensions; nothing if torch would raise an error.
 std::optional<Dims> wrapped(const Tensor& self, at::IntArrayRef dims) {
   Dims result;
   for (int64_t dim : dims) {
@@ -68,15 +68,15 @@ OptionalTensor fft_c2r(const Overload& overload, const Tensor& self, at::IntArra
 
 bool fft_c2c(const Overload& overload, const Tensor& self, at::IntArrayRef dim, int64_t normalization, bool forward,
              const Tensor& out) {
-  return deliver(out, fft_c2c(overload, self, dim, normalization, forward));
+  return resize_and_copy(out, fft_c2c(overload, self, dim, normalization, forward));
 }
 bool fft_r2c(const Overload& overload, const Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided,
              const Tensor& out) {
-  return deliver(out, fft_r2c(overload, self, dim, normalization, onesided));
+  return resize_and_copy(out, fft_r2c(overload, self, dim, normalization, onesided));
 }
 bool fft_c2r(const Overload& overload, const Tensor& self, at::IntArrayRef dim, int64_t normalization,
              int64_t last_dim_size, const Tensor& out) {
-  return deliver(out, fft_c2r(overload, self, dim, normalization, last_dim_size));
+  return resize_and_copy(out, fft_c2r(overload, self, dim, normalization, last_dim_size));
 }
 
 }  // namespace

@@ -1,15 +1,15 @@
-#include "../../ops/foreach.h"
+#include "ops/foreach.h"
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
-using hp::ops::ListOp;
+using hp::ops::ForeachOp;
 using Views = std::vector<View>;
 using Numbers = std::vector<double>;
 using Scalars = at::ArrayRef<at::Scalar>;
-// In-place overloads give an empty list; nothing for what torch's own loop takes.
+// Empty for in-place overloads; nullopt leaves the call to torch's own loop.
 using Result = std::optional<std::vector<Tensor>>;
 
 bool is_inplace(const Overload& overload) {
@@ -18,13 +18,13 @@ bool is_inplace(const Overload& overload) {
   return name[(dot == std::string::npos ? name.size() : dot) - 1] == '_';
 }
 
-// Alike in dtype and layout to the tensor of the first list, so that the order of elements does not matter.
+// Same dtype, device and layout, so the order of elements does not matter.
 bool same_layout(const Tensor& tensor, const Tensor& first) {
   return tensor.scalar_type() == first.scalar_type() && tensor.sizes() == first.sizes() &&
          tensor.strides() == first.strides() && tensor.device() == first.device() && !tensor.is_neg();
 }
 
-Result apply(const Overload& overload, ListOp op, at::TensorList self, std::initializer_list<at::TensorList> others,
+Result apply(const Overload& overload, ForeachOp op, at::TensorList self, std::initializer_list<at::TensorList> others,
              const Numbers& numbers, const Tensor* single = nullptr) {
   if (self.empty() || numbers.size() != self.size()) return std::nullopt;
   const at::ScalarType dtype = self[0].scalar_type();
@@ -42,35 +42,35 @@ Result apply(const Overload& overload, ListOp op, at::TensorList self, std::init
     }
   }
   const bool in_place = is_inplace(overload);
-  std::vector<Tensor> made;
+  std::vector<Tensor> results;
   Views out, first, second, third;
-  Numbers used;
+  Numbers call_numbers;
   for (Views* list : {&out, &first, &second, &third}) list->reserve(self.size());
-  used.reserve(self.size());
+  call_numbers.reserve(self.size());
   for (size_t k = 0; k < self.size(); ++k) {
     const Tensor& tensor = self[k];
     if (!in_place) {
-      made.push_back(empty_strided(tensor.sizes(), tensor.strides(), dtype, tensor.device().index()));
+      results.push_back(empty_strided(tensor.sizes(), tensor.strides(), dtype, tensor.device().index()));
     }
     if (tensor.numel() == 0) continue;
     first.push_back(view(tensor));
-    if (!in_place) out.push_back(view(made.back()));
+    if (!in_place) out.push_back(view(results.back()));
     if (single != nullptr) second.push_back(view(*single));
     Views* target = &second;
     for (at::TensorList list : others) {
       target->push_back(view(list[k]));
       target = &third;
     }
-    used.push_back(numbers[k]);
+    call_numbers.push_back(numbers[k]);
   }
-  hp::ops::ListCall call{op, in_place ? first : out, {&first}, used, single != nullptr};
+  hp::ops::ForeachCall call{op, in_place ? first : out, {&first}, call_numbers, single != nullptr};
   if (others.size() != 0 || single != nullptr) call.operands.push_back(&second);
   if (others.size() == 2) call.operands.push_back(&third);
   if (!hp::ops::foreach_map(overload, device_holding(self[0]), call)) return std::nullopt;
-  return made;
+  return results;
 }
 
-// A number for each tensor; none of them for what a double does not hold.
+// One number per tensor; empty if a double cannot hold them.
 Numbers spread(at::TensorList self, const at::Scalar& value, double factor = 1) {
   if (value.isComplex()) return {};
   return Numbers(self.size(), factor * value.toDouble());
@@ -85,8 +85,8 @@ Numbers spread(at::TensorList, Scalars values, double factor = 1) {
 }
 Numbers none(at::TensorList self) { return Numbers(self.size(), 0); }
 
-// A single number in device memory, of the list's dtype.
-Result apply_single(const Overload& overload, ListOp op, at::TensorList self, const Tensor& other,
+// `other` is one number in device memory, of the list's dtype.
+Result apply_single(const Overload& overload, ForeachOp op, at::TensorList self, const Tensor& other,
                     const at::Scalar& alpha) {
   if (self.empty() || other.numel() != 1 || other.dim() != 0 || other.scalar_type() != self[0].scalar_type() ||
       other.device() != self[0].device()) {
@@ -96,102 +96,102 @@ Result apply_single(const Overload& overload, ListOp op, at::TensorList self, co
 }
 
 Result foreach_add(const Overload& overload, at::TensorList self, const at::Scalar& scalar) {
-  return apply(overload, ListOp::kAddNumber, self, {}, spread(self, scalar));
+  return apply(overload, ForeachOp::kAddNumber, self, {}, spread(self, scalar));
 }
 Result foreach_add(const Overload& overload, at::TensorList self, Scalars scalars) {
-  return apply(overload, ListOp::kAddNumber, self, {}, spread(self, scalars));
+  return apply(overload, ForeachOp::kAddNumber, self, {}, spread(self, scalars));
 }
 Result foreach_add(const Overload& overload, at::TensorList self, at::TensorList other, const at::Scalar& alpha) {
-  return apply(overload, ListOp::kAdd, self, {other}, spread(self, alpha));
+  return apply(overload, ForeachOp::kAdd, self, {other}, spread(self, alpha));
 }
 Result foreach_add(const Overload& overload, at::TensorList self, const Tensor& other, const at::Scalar& alpha) {
-  return apply_single(overload, ListOp::kAdd, self, other, alpha);
+  return apply_single(overload, ForeachOp::kAdd, self, other, alpha);
 }
 
 Result foreach_sub(const Overload& overload, at::TensorList self, const at::Scalar& scalar) {
-  return apply(overload, ListOp::kAddNumber, self, {}, spread(self, scalar, -1));
+  return apply(overload, ForeachOp::kAddNumber, self, {}, spread(self, scalar, -1));
 }
 Result foreach_sub(const Overload& overload, at::TensorList self, Scalars scalars) {
-  return apply(overload, ListOp::kAddNumber, self, {}, spread(self, scalars, -1));
+  return apply(overload, ForeachOp::kAddNumber, self, {}, spread(self, scalars, -1));
 }
 Result foreach_sub(const Overload& overload, at::TensorList self, at::TensorList other, const at::Scalar& alpha) {
-  return apply(overload, ListOp::kAdd, self, {other}, spread(self, alpha, -1));
+  return apply(overload, ForeachOp::kAdd, self, {other}, spread(self, alpha, -1));
 }
 
 Result foreach_mul(const Overload& overload, at::TensorList self, const at::Scalar& scalar) {
-  return apply(overload, ListOp::kMulNumber, self, {}, spread(self, scalar));
+  return apply(overload, ForeachOp::kMulNumber, self, {}, spread(self, scalar));
 }
 Result foreach_mul(const Overload& overload, at::TensorList self, Scalars scalars) {
-  return apply(overload, ListOp::kMulNumber, self, {}, spread(self, scalars));
+  return apply(overload, ForeachOp::kMulNumber, self, {}, spread(self, scalars));
 }
 Result foreach_mul(const Overload& overload, at::TensorList self, at::TensorList other) {
-  return apply(overload, ListOp::kMul, self, {other}, none(self));
+  return apply(overload, ForeachOp::kMul, self, {other}, none(self));
 }
 Result foreach_mul(const Overload& overload, at::TensorList self, const Tensor& other) {
-  return apply_single(overload, ListOp::kMul, self, other, 1);
+  return apply_single(overload, ForeachOp::kMul, self, other, 1);
 }
 
 Result foreach_div(const Overload& overload, at::TensorList self, const at::Scalar& scalar) {
-  return apply(overload, ListOp::kDivNumber, self, {}, spread(self, scalar));
+  return apply(overload, ForeachOp::kDivNumber, self, {}, spread(self, scalar));
 }
 Result foreach_div(const Overload& overload, at::TensorList self, Scalars scalars) {
-  return apply(overload, ListOp::kDivNumber, self, {}, spread(self, scalars));
+  return apply(overload, ForeachOp::kDivNumber, self, {}, spread(self, scalars));
 }
 Result foreach_div(const Overload& overload, at::TensorList self, at::TensorList other) {
-  return apply(overload, ListOp::kDiv, self, {other}, none(self));
+  return apply(overload, ForeachOp::kDiv, self, {other}, none(self));
 }
 Result foreach_div(const Overload& overload, at::TensorList self, const Tensor& other) {
-  return apply_single(overload, ListOp::kDiv, self, other, 1);
+  return apply_single(overload, ForeachOp::kDiv, self, other, 1);
 }
 
 Result foreach_maximum(const Overload& overload, at::TensorList self, at::TensorList other) {
-  return apply(overload, ListOp::kMaximum, self, {other}, none(self));
+  return apply(overload, ForeachOp::kMaximum, self, {other}, none(self));
 }
 Result foreach_minimum(const Overload& overload, at::TensorList self, at::TensorList other) {
-  return apply(overload, ListOp::kMinimum, self, {other}, none(self));
+  return apply(overload, ForeachOp::kMinimum, self, {other}, none(self));
 }
 
 Result foreach_lerp(const Overload& overload, at::TensorList self, at::TensorList ends, at::TensorList weights) {
-  return apply(overload, ListOp::kLerpWeights, self, {ends, weights}, none(self));
+  return apply(overload, ForeachOp::kLerpWeights, self, {ends, weights}, none(self));
 }
 template <class Weight>
 Result foreach_lerp(const Overload& overload, at::TensorList self, at::TensorList ends, const Weight& weight) {
-  return apply(overload, ListOp::kLerp, self, {ends}, spread(self, weight));
+  return apply(overload, ForeachOp::kLerp, self, {ends}, spread(self, weight));
 }
 template <class Value>
 Result foreach_addcmul(const Overload& overload, at::TensorList self, at::TensorList tensor1, at::TensorList tensor2,
                        const Value& value) {
-  return apply(overload, ListOp::kAddcmul, self, {tensor1, tensor2}, spread(self, value));
+  return apply(overload, ForeachOp::kAddcmul, self, {tensor1, tensor2}, spread(self, value));
 }
 template <class Value>
 Result foreach_addcdiv(const Overload& overload, at::TensorList self, at::TensorList tensor1, at::TensorList tensor2,
                        const Value& value) {
-  return apply(overload, ListOp::kAddcdiv, self, {tensor1, tensor2}, spread(self, value));
+  return apply(overload, ForeachOp::kAddcdiv, self, {tensor1, tensor2}, spread(self, value));
 }
 
 Result foreach_sqrt(const Overload& overload, at::TensorList self) {
-  return apply(overload, ListOp::kSqrt, self, {}, none(self));
+  return apply(overload, ForeachOp::kSqrt, self, {}, none(self));
 }
 Result foreach_rsqrt(const Overload& overload, at::TensorList self) {
-  return apply(overload, ListOp::kRsqrt, self, {}, none(self));
+  return apply(overload, ForeachOp::kRsqrt, self, {}, none(self));
 }
 Result foreach_reciprocal(const Overload& overload, at::TensorList self) {
-  return apply(overload, ListOp::kReciprocal, self, {}, none(self));
+  return apply(overload, ForeachOp::kReciprocal, self, {}, none(self));
 }
 Result foreach_neg(const Overload& overload, at::TensorList self) {
-  return apply(overload, ListOp::kNeg, self, {}, none(self));
+  return apply(overload, ForeachOp::kNeg, self, {}, none(self));
 }
 Result foreach_abs(const Overload& overload, at::TensorList self) {
-  return apply(overload, ListOp::kAbs, self, {}, none(self));
+  return apply(overload, ForeachOp::kAbs, self, {}, none(self));
 }
 Result foreach_exp(const Overload& overload, at::TensorList self) {
-  return apply(overload, ListOp::kExp, self, {}, none(self));
+  return apply(overload, ForeachOp::kExp, self, {}, none(self));
 }
 Result foreach_zero(const Overload& overload, at::TensorList self) {
-  return apply(overload, ListOp::kFill, self, {}, none(self));
+  return apply(overload, ForeachOp::kFill, self, {}, none(self));
 }
 
-// Out of place on purpose: what is read is the other list.
+// Out of place: it reads `source`, not `self`.
 bool foreach_copy(const Overload& overload, at::TensorList self, at::TensorList source, bool /*non_blocking*/) {
   if (self.empty() || source.size() != self.size() || !at::isFloatingType(self[0].scalar_type()) ||
       to_core(self[0].scalar_type()) == DType::kNone) {
@@ -207,7 +207,7 @@ bool foreach_copy(const Overload& overload, at::TensorList self, at::TensorList 
     to.push_back(view(self[k]));
     from.push_back(view(source[k]));
   }
-  return hp::ops::foreach_map(overload, device_holding(self[0]), {ListOp::kCopy, to, {&from}, Numbers(to.size())});
+  return hp::ops::foreach_map(overload, device_holding(self[0]), {ForeachOp::kCopy, to, {&from}, Numbers(to.size())});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Histograms, by other operators of the device.
+// Histograms, composed of other operators on the device.
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/diff.h>
@@ -17,7 +17,7 @@
 
 #include <cmath>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -25,12 +25,12 @@ namespace {
 using Edges = std::vector<Tensor>;
 using Range = std::optional<at::ArrayRef<double>>;
 
-// Of points, a row each; nothing where torch would complain.
+// Equally spaced edges for points in rows; nothing if torch would raise an error.
 std::optional<Edges> equal_edges(const Tensor& points, at::IntArrayRef bins, const Range& range) {
   const int64_t dims = points.size(1);
   if (static_cast<int64_t>(bins.size()) != dims || (range && static_cast<int64_t>(range->size()) != 2 * dims))
     return {};
-  std::vector<double> low(dims, 0), high(dims, 1);  // of no points
+  std::vector<double> low(dims, 0), high(dims, 1);  // without points
   for (int64_t d = 0; d < dims; ++d) {
     if (bins[d] < 1) return {};
     if (range) {
@@ -45,7 +45,7 @@ std::optional<Edges> equal_edges(const Tensor& points, at::IntArrayRef bins, con
   }
   Edges edges;
   for (int64_t d = 0; d < dims; ++d) {
-    // On the host, to the last bit as torch's CPU has them: elements on an edge go to the same bin everywhere.
+    // On the host, bit-identical to torch's CPU: an element on an edge goes to the same bin everywhere.
     const Tensor host = at::linspace(low[d], high[d], bins[d] + 1, points.scalar_type());
     edges.push_back(empty(host.sizes(), points.scalar_type(), points.device().index()));
     copy_tensor(edges.back(), host, false);
@@ -53,7 +53,7 @@ std::optional<Edges> equal_edges(const Tensor& points, at::IntArrayRef bins, con
   return edges;
 }
 
-// A bin holds its lower edge, the last one both.
+// A bin includes its lower edge, the last one both.
 OptionalTensor counted(const Overload& overload, const Tensor& points, const Edges& edges, const Tensor& weight,
                        bool density) {
   const int64_t count = points.size(0);
@@ -66,7 +66,7 @@ OptionalTensor counted(const Overload& overload, const Tensor& points, const Edg
   }
   Tensor hist = at::zeros({total + 1}, points.options());
   if (count > 0) {
-    Tensor place = at::zeros({count}, points.options().dtype(at::kLong));
+    Tensor flat_bin = at::zeros({count}, points.options().dtype(at::kLong));
     Tensor inside = at::ones({count}, points.options().dtype(at::kBool));
     for (size_t d = 0; d < edges.size(); ++d) {
       const Tensor x = points.select(1, static_cast<int64_t>(d)).contiguous(), along = edges[d].contiguous();
@@ -74,11 +74,11 @@ OptionalTensor counted(const Overload& overload, const Tensor& points, const Edg
       inside = at::logical_and(inside, at::logical_and(at::ge(x, first), at::le(x, last)));
       Tensor bin = at::searchsorted(along, x, /*out_int32=*/false, /*right=*/true).sub_(1);
       bin = at::where(at::eq(x, last), at::full({}, shape[d] - 1, bin.options()), bin);
-      place = place.mul_(shape[d]).add_(bin);
+      flat_bin = flat_bin.mul_(shape[d]).add_(bin);
     }
-    // One more bin, which is cut off, takes what lies outside.
-    place = at::where(inside, place, at::full({}, total, place.options()));
-    hist.index_add_(0, place, weight.defined() ? weight : at::ones({1}, points.options()).expand({count}));
+    // An extra bin, cut off below, takes the points outside.
+    flat_bin = at::where(inside, flat_bin, at::full({}, total, flat_bin.options()));
+    hist.index_add_(0, flat_bin, weight.defined() ? weight : at::ones({1}, points.options()).expand({count}));
   }
   hist = hist.narrow(0, 0, total).clone().view(shape);
   if (density) {
@@ -93,7 +93,7 @@ OptionalTensor counted(const Overload& overload, const Tensor& points, const Edg
   return hist;
 }
 
-// Flat; nothing where it does not fit.
+// Flattened weights; nothing if they do not match.
 OptionalTensor weights(const OptionalTensor& weight, const Tensor& self, at::IntArrayRef sizes) {
   if (!weight || !weight->defined()) return Tensor();
   if (weight->scalar_type() != self.scalar_type() || weight->sizes() != sizes) return {};
@@ -106,9 +106,9 @@ Histogram over(const Overload& overload, const Tensor& self, const std::optional
                const OptionalTensor& weight, bool density) {
   const OptionalTensor flat = weights(weight, self, self.sizes());
   if (!edges || !flat) return {};
-  const OptionalTensor made = counted(overload, self.reshape({-1, 1}), *edges, *flat, density);
-  if (!made) return {};
-  return std::make_tuple(*made, edges->front());
+  const OptionalTensor result = counted(overload, self.reshape({-1, 1}), *edges, *flat, density);
+  if (!result) return {};
+  return std::make_tuple(*result, edges->front());
 }
 
 Histogram histogram(const Overload& overload, const Tensor& self, const Tensor& bins, const OptionalTensor& weight,
@@ -122,19 +122,19 @@ Histogram histogram(const Overload& overload, const Tensor& self, int64_t bins, 
   return over(overload, self, equal_edges(self.reshape({-1, 1}), {bins}, range), weight, density);
 }
 
-bool both(const Tensor& hist, const Tensor& bin_edges, const Histogram& made) {
-  if (!made || hist.scalar_type() != std::get<0>(*made).scalar_type() ||
-      bin_edges.scalar_type() != std::get<1>(*made).scalar_type())
+bool write_outputs(const Tensor& hist, const Tensor& bin_edges, const Histogram& result) {
+  if (!result || hist.scalar_type() != std::get<0>(*result).scalar_type() ||
+      bin_edges.scalar_type() != std::get<1>(*result).scalar_type())
     return false;
-  return deliver(hist, std::get<0>(*made)) && deliver(bin_edges, std::get<1>(*made));
+  return resize_and_copy(hist, std::get<0>(*result)) && resize_and_copy(bin_edges, std::get<1>(*result));
 }
 bool histogram(const Overload& overload, const Tensor& self, const Tensor& bins, const OptionalTensor& weight,
                bool density, const Tensor& hist, const Tensor& bin_edges) {
-  return both(hist, bin_edges, histogram(overload, self, bins, weight, density));
+  return write_outputs(hist, bin_edges, histogram(overload, self, bins, weight, density));
 }
 bool histogram(const Overload& overload, const Tensor& self, int64_t bins, const Range& range,
                const OptionalTensor& weight, bool density, const Tensor& hist, const Tensor& bin_edges) {
-  return both(hist, bin_edges, histogram(overload, self, bins, range, weight, density));
+  return write_outputs(hist, bin_edges, histogram(overload, self, bins, range, weight, density));
 }
 
 bool takes_points(const Tensor& self) { return is_single_or_double(self) && self.dim() >= 2 && self.size(-1) > 0; }

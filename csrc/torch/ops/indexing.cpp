@@ -1,10 +1,10 @@
-#include "../../ops/indexing.h"
+#include "ops/indexing.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 
-#include "../custom.h"
-#include "../index_shape.h"
+#include "ops/advanced_index.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -18,7 +18,7 @@ bool gather(const Overload& overload, const Tensor& out, const Tensor& self, int
                          at::maybe_wrap_dim(dim, self.dim()));
 }
 
-// Whether the operands are as they should be; if not, the CPU tier gives torch's own error.
+// Whether the index is valid; if not, the CPU tier raises torch's error.
 bool selectable(const Tensor& self, const Tensor& index) { return is_index(index) && index.dim() <= 1; }
 
 std::vector<int64_t> selected_sizes(const Tensor& self, int64_t dim, const Tensor& index) {
@@ -67,7 +67,7 @@ std::optional<Tensor> take(const Overload& overload, const Tensor& self, const T
   return out;
 }
 
-bool index_into(const Overload& overload, const IndexShape& shape, const Tensor& out) {
+bool index_into(const Overload& overload, const IndexedView& shape, const Tensor& out) {
   if (out.numel() == 0) return true;
   if (shape.indices.empty()) {
     copy_tensor(out, shape.self, false);
@@ -78,10 +78,8 @@ bool index_into(const Overload& overload, const IndexShape& shape, const Tensor&
 
 std::optional<Tensor> index(const Overload& overload, const Tensor& self, at::IOptTensorListRef indices) {
   if (to_core(self.scalar_type()) == DType::kNone) return std::nullopt;
-  IndexShape shape(self, indices);
-  if (!same_index_types(shape.indices)) {
-    for (Tensor& each : shape.indices) each = each.to(at::kLong);
-  }
+  IndexedView shape(self, indices);
+  unify_index_dtypes(shape.indices);
   Tensor out = empty(shape.sizes, self.scalar_type(), self.device().index());
   if (!index_into(overload, shape, out)) return std::nullopt;
   return out;
@@ -89,10 +87,8 @@ std::optional<Tensor> index(const Overload& overload, const Tensor& self, at::IO
 
 bool index(const Overload& overload, const Tensor& self, at::IOptTensorListRef indices, const Tensor& out) {
   if (to_core(self.scalar_type()) == DType::kNone || out.scalar_type() != self.scalar_type()) return false;
-  IndexShape shape(self, indices);
-  if (!same_index_types(shape.indices)) {
-    for (Tensor& each : shape.indices) each = each.to(at::kLong);
-  }
+  IndexedView shape(self, indices);
+  unify_index_dtypes(shape.indices);
   at::native::resize_output(out, shape.sizes);
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
@@ -102,13 +98,14 @@ bool index(const Overload& overload, const Tensor& self, at::IOptTensorListRef i
 
 std::optional<Tensor> embedding(const Overload& overload, const Tensor& weight, const Tensor& indices,
                                 int64_t /*padding_idx*/, bool /*scale_grad_by_freq*/, bool /*sparse*/) {
-  if (weight.dim() != 2 || !is_index(indices)) return std::nullopt;  // torch's own error
+  if (weight.dim() != 2 || !is_index(indices)) return std::nullopt;  // the CPU tier raises torch's error
   std::vector<int64_t> sizes(indices.sizes().begin(), indices.sizes().end());
   sizes.push_back(weight.size(1));
   Tensor out = empty(sizes, weight.scalar_type(), weight.device().index());
   if (out.numel() == 0) return out;
-  const Tensor rows = weight.contiguous(), places = indices.contiguous();
-  if (!hp::ops::embedding(overload, device_holding(weight), view(out), view(rows), view(places))) return std::nullopt;
+  const Tensor rows = weight.contiguous(), positions = indices.contiguous();
+  if (!hp::ops::embedding(overload, device_holding(weight), view(out), view(rows), view(positions)))
+    return std::nullopt;
   return out;
 }
 

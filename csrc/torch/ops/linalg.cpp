@@ -1,9 +1,9 @@
-#include "../../ops/linalg.h"
+#include "ops/linalg.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_linalg_check_errors.h>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -11,18 +11,20 @@ namespace {
 using std::string_view;
 using Pair = std::tuple<Tensor, Tensor>;
 
-// Others are the CPU tier's.
-bool taken(const Tensor& a) {
+// Other operands go to the CPU tier.
+bool is_supported(const Tensor& a) {
   const at::ScalarType dtype = c10::toRealValueType(a.scalar_type());
   return (dtype == at::kFloat || dtype == at::kDouble) && a.dim() >= 2;
 }
-bool taken(const Tensor& a, const Tensor& b) { return taken(a) && taken(b) && b.scalar_type() == a.scalar_type(); }
+bool is_supported(const Tensor& a, const Tensor& b) {
+  return is_supported(a) && is_supported(b) && b.scalar_type() == a.scalar_type();
+}
 bool is_square(const Tensor& a) { return a.size(-1) == a.size(-2); }
 at::IntArrayRef batch_of(const Tensor& a, int64_t trailing = 2) {
   return a.sizes().slice(0, static_cast<size_t>(a.dim() - trailing));
 }
 
-// Matrices that lie packed, column after column.
+// Packed column-major matrices.
 Tensor columns(at::IntArrayRef batch, int64_t m, int64_t n, const Tensor& like) {
   std::vector<int64_t> sizes(batch.begin(), batch.end());
   sizes.push_back(n);
@@ -35,19 +37,19 @@ Tensor columns(at::IntArrayRef sizes, const Tensor& like) {
 }
 Tensor infos(const Tensor& a) { return empty(batch_of(a), at::kInt, a.device().index()); }
 
-// Stands in for an output that does not lie so: `finish` copies it over.
+// A column-major stand-in for an output that is not: `finish` copies it over.
 class ColumnOutput {
  public:
   explicit ColumnOutput(const Tensor& output)
-      : output_(output), used_(output.mT().is_contiguous() ? output : columns(output.sizes(), output)) {}
-  hp::View view() const { return torch_adapter::view(used_); }
+      : output_(output), buffer_(output.mT().is_contiguous() ? output : columns(output.sizes(), output)) {}
+  hp::View view() const { return torch_adapter::view(buffer_); }
   void finish() const {
-    if (!used_.is_same(output_)) copy_tensor(output_, used_, false);
+    if (!buffer_.is_same(output_)) copy_tensor(output_, buffer_, false);
   }
 
  private:
   const Tensor& output_;
-  const Tensor used_;
+  const Tensor buffer_;
 };
 
 hp::View view(const ContiguousOutput& output) { return torch_adapter::view(output.tensor()); }
@@ -66,7 +68,7 @@ void check(const Tensor& info, const char* name, const Tensor& a) {
 
 bool linalg_svd(const Overload& overload, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& a,
                 bool full_matrices, bool compute_uv, std::optional<string_view> driver) {
-  if (!taken(a) || driver) return false;
+  if (!is_supported(a) || driver) return false;
   const ContiguousOutput values(s);
   const Tensor info = infos(a);
   if (!compute_uv) {
@@ -87,23 +89,23 @@ bool linalg_svd(const Overload& overload, const Tensor& u, const Tensor& s, cons
 
 bool linalg_eigh(const Overload& overload, const Tensor& values, const Tensor& vectors, const Tensor& a,
                  string_view uplo, bool compute_v) {
-  if (!taken(a)) return false;
+  if (!is_supported(a)) return false;
   const ContiguousOutput sorted(values);
-  const Tensor info = infos(a), made = compute_v ? columns(a.sizes(), a) : Tensor();
+  const Tensor info = infos(a), result = compute_v ? columns(a.sizes(), a) : Tensor();
   const bool upper = uplo == "U" || uplo == "u";
-  if (!hp::ops::linalg_eigh(overload, device_holding(a), view(sorted), view(made), view(info), view(a), upper,
+  if (!hp::ops::linalg_eigh(overload, device_holding(a), view(sorted), view(result), view(info), view(a), upper,
                             compute_v)) {
     return false;
   }
   sorted.finish();
-  if (compute_v) copy_tensor(vectors, made, false);
+  if (compute_v) copy_tensor(vectors, result, false);
   check(info, "linalg.eigh", a);
   return true;
 }
 
 bool linalg_lu_factor(const Overload& overload, const Tensor& lu, const Tensor& pivots, const Tensor& info,
                       const Tensor& a, bool pivot, bool check_errors) {
-  if (!taken(a)) return false;
+  if (!is_supported(a)) return false;
   const ColumnOutput factors(lu);
   const ContiguousOutput exchanged(pivots), codes(info);
   if (!hp::ops::linalg_lu_factor(overload, device_holding(a), view(factors), view(exchanged), view(codes), view(a),
@@ -117,7 +119,7 @@ bool linalg_lu_factor(const Overload& overload, const Tensor& lu, const Tensor& 
 
 bool lu_unpack(const Overload& overload, const Tensor& p, const Tensor& l, const Tensor& u, const Tensor& lu,
                const Tensor& pivots, bool unpack_data, bool unpack_pivots) {
-  if (!taken(lu)) return false;
+  if (!is_supported(lu)) return false;
   const Tensor first = unpack_pivots ? columns(p.sizes(), lu) : Tensor();
   const Tensor second = unpack_data ? columns(l.sizes(), lu) : Tensor();
   const Tensor third = unpack_data ? columns(u.sizes(), lu) : Tensor();
@@ -135,7 +137,7 @@ bool lu_unpack(const Overload& overload, const Tensor& p, const Tensor& l, const
 
 bool linalg_lu(const Overload& overload, const Tensor& p, const Tensor& l, const Tensor& u, const Tensor& a,
                bool pivot) {
-  if (!taken(a)) return false;
+  if (!is_supported(a)) return false;
   const Tensor order = pivot ? columns(p.sizes(), a) : Tensor();
   const ColumnOutput lower(l), upper(u);
   if (!hp::ops::linalg_lu(overload, device_holding(a), view(order), view(lower), view(upper), view(a))) return false;
@@ -145,7 +147,7 @@ bool linalg_lu(const Overload& overload, const Tensor& p, const Tensor& l, const
 
 bool linalg_lu_solve(const Overload& overload, const Tensor& result, const Tensor& lu, const Tensor& pivots,
                      const Tensor& b, bool left, bool adjoint) {
-  if (!taken(lu, b)) return false;
+  if (!is_supported(lu, b)) return false;
   const ColumnOutput x(result);
   return hp::ops::linalg_lu_solve(overload, device_holding(lu), view(x), view(lu), view(pivots), view(b), left,
                                   adjoint) &&
@@ -154,7 +156,7 @@ bool linalg_lu_solve(const Overload& overload, const Tensor& result, const Tenso
 
 bool linalg_solve(const Overload& overload, const Tensor& result, const Tensor& lu, const Tensor& pivots,
                   const Tensor& info, const Tensor& a, const Tensor& b, bool left, bool check_errors) {
-  if (!taken(a) || b.scalar_type() != a.scalar_type()) return false;
+  if (!is_supported(a) || b.scalar_type() != a.scalar_type()) return false;
   const bool is_vector = b.dim() == 1 || (a.dim() - 1 == b.dim() && b.sizes() == batch_of(a, 1));
   const Tensor target = is_vector ? result.unsqueeze(-1) : result, right = is_vector ? b.unsqueeze(-1) : b;
   const ColumnOutput x(target), factors(lu);
@@ -170,7 +172,7 @@ bool linalg_solve(const Overload& overload, const Tensor& result, const Tensor& 
 
 bool linalg_inv(const Overload& overload, const Tensor& inverse, const Tensor& info, const Tensor& a,
                 bool check_errors) {
-  if (!taken(a)) return false;
+  if (!is_supported(a)) return false;
   const ColumnOutput x(inverse);
   const ContiguousOutput codes(info);
   if (!hp::ops::linalg_inv(overload, device_holding(a), view(x), view(codes), view(a))) return false;
@@ -179,77 +181,78 @@ bool linalg_inv(const Overload& overload, const Tensor& inverse, const Tensor& i
   return true;
 }
 
-// The derivative of a determinant expects the factors of the transpose where a is contiguous and real.
+// The derivative of det expects the factors of the transpose if `a` is contiguous and real.
 bool of_transpose(const Tensor& a) { return a.is_contiguous() && !a.is_complex(); }
 
 bool linalg_det(const Overload& overload, const Tensor& result, const Tensor& lu, const Tensor& pivots,
                 const Tensor& a) {
-  if (!taken(a)) return false;
+  if (!is_supported(a)) return false;
   const ContiguousOutput value(result), exchanged(pivots);
   const ColumnOutput factors(lu);
-  const Tensor used = of_transpose(a) ? a.mT() : a;
-  return hp::ops::linalg_det(overload, device_holding(a), view(value), view(factors), view(exchanged), view(used)) &&
+  const Tensor factored = of_transpose(a) ? a.mT() : a;
+  return hp::ops::linalg_det(overload, device_holding(a), view(value), view(factors), view(exchanged),
+                             view(factored)) &&
          finish(value, factors, exchanged);
 }
 
 bool linalg_slogdet(const Overload& overload, const Tensor& sign, const Tensor& logabsdet, const Tensor& lu,
                     const Tensor& pivots, const Tensor& a) {
-  if (!taken(a)) return false;
+  if (!is_supported(a)) return false;
   const ContiguousOutput signs(sign), logarithms(logabsdet), exchanged(pivots);
   const ColumnOutput factors(lu);
-  const Tensor used = of_transpose(a) ? a.mT() : a;
+  const Tensor factored = of_transpose(a) ? a.mT() : a;
   return hp::ops::linalg_slogdet(overload, device_holding(a), view(signs), view(logarithms), view(factors),
-                                 view(exchanged), view(used)) &&
+                                 view(exchanged), view(factored)) &&
          finish(signs, logarithms, factors, exchanged);
 }
 
 bool linalg_cholesky(const Overload& overload, const Tensor& factor, const Tensor& info, const Tensor& a, bool upper,
                      bool check_errors) {
-  if (!taken(a)) return false;
-  const ColumnOutput made(factor);
+  if (!is_supported(a)) return false;
+  const ColumnOutput result(factor);
   const ContiguousOutput codes(info);
-  if (!hp::ops::linalg_cholesky(overload, device_holding(a), view(made), view(codes), view(a), upper)) return false;
-  finish(made, codes);
+  if (!hp::ops::linalg_cholesky(overload, device_holding(a), view(result), view(codes), view(a), upper)) return false;
+  finish(result, codes);
   if (check_errors) check(info, "linalg.cholesky_ex", a);
   return true;
 }
 
 std::optional<Tensor> linalg_cholesky(const Overload& overload, const Tensor& a, bool upper) {
-  if (!taken(a) || !is_square(a)) return std::nullopt;
-  const Tensor made = columns(a.sizes(), a), info = infos(a);
-  if (!hp::ops::linalg_cholesky(overload, device_holding(a), view(made), view(info), view(a), upper))
+  if (!is_supported(a) || !is_square(a)) return std::nullopt;
+  const Tensor result = columns(a.sizes(), a), info = infos(a);
+  if (!hp::ops::linalg_cholesky(overload, device_holding(a), view(result), view(info), view(a), upper))
     return std::nullopt;
   check(info, "cholesky", a);
-  return made;
+  return result;
 }
 
 bool linalg_cholesky(const Overload& overload, const Tensor& a, bool upper, Tensor& out) {
-  return out.scalar_type() == a.scalar_type() && deliver(out, linalg_cholesky(overload, a, upper));
+  return out.scalar_type() == a.scalar_type() && resize_and_copy(out, linalg_cholesky(overload, a, upper));
 }
 
 std::optional<Tensor> cholesky_inverse(const Overload& overload, const Tensor& factor, bool upper) {
-  if (!taken(factor) || !is_square(factor)) return std::nullopt;
-  const Tensor made = columns(factor.sizes(), factor);
-  if (!hp::ops::cholesky_inverse(overload, device_holding(factor), view(made), view(factor), upper))
+  if (!is_supported(factor) || !is_square(factor)) return std::nullopt;
+  const Tensor result = columns(factor.sizes(), factor);
+  if (!hp::ops::cholesky_inverse(overload, device_holding(factor), view(result), view(factor), upper))
     return std::nullopt;
-  return made;
+  return result;
 }
 
 bool cholesky_inverse(const Overload& overload, const Tensor& factor, bool upper, Tensor& out) {
-  return out.scalar_type() == factor.scalar_type() && deliver(out, cholesky_inverse(overload, factor, upper));
+  return out.scalar_type() == factor.scalar_type() && resize_and_copy(out, cholesky_inverse(overload, factor, upper));
 }
 
 std::optional<Tensor> cholesky_solve(const Overload& overload, const Tensor& b, const Tensor& factor, bool upper) {
-  if (!taken(b, factor)) return std::nullopt;
-  const Tensor made = columns(b.sizes(), b);
-  if (!hp::ops::cholesky_solve(overload, device_holding(b), view(made), view(b), view(factor), upper))
+  if (!is_supported(b, factor)) return std::nullopt;
+  const Tensor result = columns(b.sizes(), b);
+  if (!hp::ops::cholesky_solve(overload, device_holding(b), view(result), view(b), view(factor), upper))
     return std::nullopt;
-  return made;
+  return result;
 }
 
 bool linalg_ldl_factor(const Overload& overload, const Tensor& ld, const Tensor& pivots, const Tensor& info,
                        const Tensor& a, bool hermitian, bool check_errors) {
-  if (!taken(a)) return false;
+  if (!is_supported(a)) return false;
   const ColumnOutput factors(ld);
   const ContiguousOutput exchanged(pivots), codes(info);
   if (!hp::ops::linalg_ldl_factor(overload, device_holding(a), view(factors), view(exchanged), view(codes), view(a),
@@ -263,7 +266,7 @@ bool linalg_ldl_factor(const Overload& overload, const Tensor& ld, const Tensor&
 
 bool linalg_ldl_solve(const Overload& overload, const Tensor& result, const Tensor& ld, const Tensor& pivots,
                       const Tensor& b, bool hermitian) {
-  if (!taken(ld, b)) return false;
+  if (!is_supported(ld, b)) return false;
   const ColumnOutput x(result);
   return hp::ops::linalg_ldl_solve(overload, device_holding(ld), view(x), view(ld), view(pivots), view(b), hermitian) &&
          finish(x);
@@ -271,28 +274,28 @@ bool linalg_ldl_solve(const Overload& overload, const Tensor& result, const Tens
 
 std::optional<Tensor> linalg_solve_triangular(const Overload& overload, const Tensor& a, const Tensor& b, bool upper,
                                               bool left, bool unitriangular) {
-  if (!taken(a, b) || !is_square(a) || a.size(-1) != b.size(left ? -2 : -1)) return std::nullopt;
+  if (!is_supported(a, b) || !is_square(a) || a.size(-1) != b.size(left ? -2 : -1)) return std::nullopt;
   const auto batch = at::infer_size(batch_of(a), batch_of(b));
-  const Tensor made = columns(batch, b.size(-2), b.size(-1), b);
+  const Tensor result = columns(batch, b.size(-2), b.size(-1), b);
   // torch leaves conjugation to this operator.
   const Tensor matrix = a.resolve_conj(), right = b.resolve_conj();
-  if (!hp::ops::linalg_solve_triangular(overload, device_holding(a), view(made), view(matrix), view(right), left, upper,
-                                        false, unitriangular)) {
+  if (!hp::ops::linalg_solve_triangular(overload, device_holding(a), view(result), view(matrix), view(right), left,
+                                        upper, false, unitriangular)) {
     return std::nullopt;
   }
-  return made;
+  return result;
 }
 
 bool linalg_solve_triangular(const Overload& overload, const Tensor& a, const Tensor& b, bool upper, bool left,
                              bool unitriangular, Tensor& out) {
   return out.scalar_type() == a.scalar_type() &&
-         deliver(out, linalg_solve_triangular(overload, a, b, upper, left, unitriangular));
+         resize_and_copy(out, linalg_solve_triangular(overload, a, b, upper, left, unitriangular));
 }
 
-// triangular_solve
+// aten::triangular_solve
 bool linalg_solve_triangular(const Overload& overload, const Tensor& solution, const Tensor& coefficient,
                              const Tensor& b, const Tensor& a, bool upper, bool transpose, bool unitriangular) {
-  if (!taken(a, b) || a.layout() != at::kStrided) return false;
+  if (!is_supported(a, b) || a.layout() != at::kStrided) return false;
   const ColumnOutput x(solution);
   if (!hp::ops::linalg_solve_triangular(overload, device_holding(a), view(x), view(a), view(b), true, upper, transpose,
                                         unitriangular)) {
@@ -303,7 +306,7 @@ bool linalg_solve_triangular(const Overload& overload, const Tensor& solution, c
 }
 
 bool linalg_qr(const Overload& overload, const Tensor& q, const Tensor& r, const Tensor& a, string_view mode) {
-  if (!taken(a)) return false;
+  if (!is_supported(a)) return false;
   const Tensor orthogonal = mode == "r" ? Tensor() : columns(q.sizes(), a);
   const ColumnOutput triangle(r);
   if (!hp::ops::linalg_qr(overload, device_holding(a), view(orthogonal), view(triangle), view(a))) return false;
@@ -312,21 +315,21 @@ bool linalg_qr(const Overload& overload, const Tensor& q, const Tensor& r, const
 }
 
 std::optional<Pair> geqrf(const Overload& overload, const Tensor& a) {
-  if (!taken(a)) return std::nullopt;
+  if (!is_supported(a)) return std::nullopt;
   std::vector<int64_t> sizes(a.sizes().begin(), a.sizes().end() - 1);
   sizes.back() = std::min(a.size(-1), a.size(-2));
-  const Tensor made = columns(a.sizes(), a), tau = empty(sizes, a.scalar_type(), a.device().index());
-  if (!hp::ops::geqrf(overload, device_holding(a), view(made), view(tau), view(a))) return std::nullopt;
-  return Pair(made, tau);
+  const Tensor result = columns(a.sizes(), a), tau = empty(sizes, a.scalar_type(), a.device().index());
+  if (!hp::ops::geqrf(overload, device_holding(a), view(result), view(tau), view(a))) return std::nullopt;
+  return Pair(result, tau);
 }
 
 bool geqrf(const Overload& overload, const Tensor& self, Tensor& a, Tensor& tau) {
   if (a.scalar_type() != self.scalar_type() || tau.scalar_type() != self.scalar_type()) return false;
-  const std::optional<Pair> made = geqrf(overload, self);
-  return made && deliver(a, std::get<0>(*made)) && deliver(tau, std::get<1>(*made));
+  const std::optional<Pair> result = geqrf(overload, self);
+  return result && resize_and_copy(a, std::get<0>(*result)) && resize_and_copy(tau, std::get<1>(*result));
 }
 
-// Whether tau belongs to these reflections; if not, the CPU tier gives torch's own error.
+// Whether tau matches the reflections; if not, the CPU tier raises torch's error.
 bool belongs(const Tensor& tau, const Tensor& reflections) {
   return tau.scalar_type() == reflections.scalar_type() && tau.dim() == reflections.dim() - 1 &&
          batch_of(tau, 1) == batch_of(reflections) &&
@@ -335,36 +338,37 @@ bool belongs(const Tensor& tau, const Tensor& reflections) {
 
 std::optional<Tensor> linalg_householder_product(const Overload& overload, const Tensor& reflections,
                                                  const Tensor& tau) {
-  if (!taken(reflections) || reflections.size(-2) < reflections.size(-1) || !belongs(tau, reflections))
+  if (!is_supported(reflections) || reflections.size(-2) < reflections.size(-1) || !belongs(tau, reflections))
     return std::nullopt;
-  const Tensor made = columns(reflections.sizes(), reflections);
-  if (!hp::ops::linalg_householder_product(overload, device_holding(tau), view(made), view(reflections), view(tau)))
+  const Tensor result = columns(reflections.sizes(), reflections);
+  if (!hp::ops::linalg_householder_product(overload, device_holding(tau), view(result), view(reflections), view(tau)))
     return std::nullopt;
-  return made;
+  return result;
 }
 
 bool linalg_householder_product(const Overload& overload, const Tensor& reflections, const Tensor& tau, Tensor& out) {
-  return out.scalar_type() == tau.scalar_type() && deliver(out, linalg_householder_product(overload, reflections, tau));
+  return out.scalar_type() == tau.scalar_type() &&
+         resize_and_copy(out, linalg_householder_product(overload, reflections, tau));
 }
 
 std::optional<Tensor> ormqr(const Overload& overload, const Tensor& reflections, const Tensor& tau, const Tensor& other,
                             bool left, bool transpose) {
-  if (!taken(reflections, other) || !belongs(tau, reflections) || batch_of(other) != batch_of(reflections) ||
+  if (!is_supported(reflections, other) || !belongs(tau, reflections) || batch_of(other) != batch_of(reflections) ||
       other.size(left ? -2 : -1) != reflections.size(-2)) {
     return std::nullopt;
   }
-  const Tensor made = columns(other.sizes(), other);
-  if (!hp::ops::ormqr(overload, device_holding(tau), view(made), view(reflections), view(tau), view(other), left,
+  const Tensor result = columns(other.sizes(), other);
+  if (!hp::ops::ormqr(overload, device_holding(tau), view(result), view(reflections), view(tau), view(other), left,
                       transpose)) {
     return std::nullopt;
   }
-  return made;
+  return result;
 }
 
 bool ormqr(const Overload& overload, const Tensor& reflections, const Tensor& tau, const Tensor& other, bool left,
            bool transpose, Tensor& out) {
   return out.scalar_type() == tau.scalar_type() &&
-         deliver(out, ormqr(overload, reflections, tau, other, left, transpose));
+         resize_and_copy(out, ormqr(overload, reflections, tau, other, left, transpose));
 }
 
 }  // namespace

@@ -1,61 +1,61 @@
-#include "../../ops/loss.h"
+#include "ops/loss.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/result_type.h>
 
 #include <limits>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
-using hp::ops::Classes;
-using hp::ops::PairLoss;
-using hp::ops::Reduction;
+using hp::ops::ClassificationShape;
+using hp::ops::ElementwiseLoss;
+using hp::ops::LossReduction;
 using Two = std::tuple<Tensor, Tensor>;
 
-bool known(int64_t reduction) { return reduction >= 0 && reduction <= 2; }
+bool valid_reduction(int64_t reduction) { return reduction >= 0 && reduction <= 2; }
 
-// The mean, or the sum, of nothing.
-void fill_empty(const Tensor& out, Reduction reduction) {
-  if (out.numel() != 0) out.fill_(reduction == Reduction::kMean ? std::numeric_limits<double>::quiet_NaN() : 0.0);
+// The mean or the sum of no elements.
+void fill_empty(const Tensor& out, LossReduction reduction) {
+  if (out.numel() != 0) out.fill_(reduction == LossReduction::kMean ? std::numeric_limits<double>::quiet_NaN() : 0.0);
 }
 
-bool write(const std::optional<Tensor>& made, Tensor& out) {
-  if (!made) return false;
-  at::native::resize_output(out, made->sizes());
-  copy_tensor(out, *made, false);
+bool write(const std::optional<Tensor>& result, Tensor& out) {
+  if (!result) return false;
+  write_output(out, *result);
   return true;
 }
 
-// ---- from two elements
+// ---- Elementwise losses
 
-std::optional<Tensor> pair(const Overload& overload, PairLoss loss, const Tensor& self, const Tensor& target,
-                           const OptionalTensor& weight_opt, int64_t reduction, double bend = 0) {
+std::optional<Tensor> pair(const Overload& overload, ElementwiseLoss loss, const Tensor& self, const Tensor& target,
+                           const OptionalTensor& weight_opt, int64_t reduction, double threshold = 0) {
   const at::ScalarType dtype = at::result_type(self, target);
-  if (!at::isFloatingType(dtype) || !known(reduction)) return std::nullopt;
-  const auto how = static_cast<Reduction>(reduction);
+  if (!at::isFloatingType(dtype) || !valid_reduction(reduction)) return std::nullopt;
+  const auto mode = static_cast<LossReduction>(reduction);
   const std::vector<int64_t> sizes = at::infer_size(self.sizes(), target.sizes());
   const auto bring = [&](const Tensor& tensor) { return tensor.to(dtype).expand(sizes).contiguous(); };
   Tensor out =
-      empty(how == Reduction::kNone ? at::IntArrayRef(sizes) : at::IntArrayRef(), dtype, self.device().index());
+      empty(mode == LossReduction::kNone ? at::IntArrayRef(sizes) : at::IntArrayRef(), dtype, self.device().index());
   const Tensor x = bring(self), t = bring(target);
   const Tensor weight = weight_opt && weight_opt->defined() ? bring(*weight_opt) : Tensor();
   if (x.numel() == 0) {
-    fill_empty(out, how);
+    fill_empty(out, mode);
     return out;
   }
-  if (!hp::ops::pair_loss(overload, device_holding(self), loss, view(out), view(x), view(t), view(weight), how, bend)) {
+  if (!hp::ops::elementwise_loss(overload, device_holding(self), loss, view(out), view(x), view(t), view(weight), mode,
+                                 threshold)) {
     return std::nullopt;
   }
   return out;
 }
 
-std::optional<Tensor> pair_backward(const Overload& overload, PairLoss loss, const Tensor& grad, const Tensor& self,
-                                    const Tensor& target, const OptionalTensor& weight_opt, int64_t reduction,
-                                    double bend = 0) {
-  if (!known(reduction) || self.sizes() != target.sizes() || self.scalar_type() != target.scalar_type() ||
+std::optional<Tensor> pair_backward(const Overload& overload, ElementwiseLoss loss, const Tensor& grad,
+                                    const Tensor& self, const Tensor& target, const OptionalTensor& weight_opt,
+                                    int64_t reduction, double threshold = 0) {
+  if (!valid_reduction(reduction) || self.sizes() != target.sizes() || self.scalar_type() != target.scalar_type() ||
       grad.scalar_type() != self.scalar_type() || !at::isFloatingType(self.scalar_type())) {
     return std::nullopt;
   }
@@ -66,22 +66,22 @@ std::optional<Tensor> pair_backward(const Overload& overload, PairLoss loss, con
   const Tensor weight = weight_opt && weight_opt->defined()
                             ? weight_opt->to(self.scalar_type()).expand(self.sizes()).contiguous()
                             : Tensor();
-  if (!hp::ops::pair_loss_backward(overload, device_holding(self), loss, view(out), view(g), view(x), view(t),
-                                   view(weight), static_cast<Reduction>(reduction), bend)) {
+  if (!hp::ops::elementwise_loss_backward(overload, device_holding(self), loss, view(out), view(g), view(x), view(t),
+                                          view(weight), static_cast<LossReduction>(reduction), threshold)) {
     return std::nullopt;
   }
   return out;
 }
 
 std::optional<Tensor> mse_loss(const Overload& overload, const Tensor& self, const Tensor& target, int64_t reduction) {
-  return pair(overload, PairLoss::kSquared, self, target, {}, reduction);
+  return pair(overload, ElementwiseLoss::kSquared, self, target, {}, reduction);
 }
 bool mse_loss(const Overload& overload, const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out) {
   return write(mse_loss(overload, self, target, reduction), out);
 }
 std::optional<Tensor> mse_loss_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                         const Tensor& target, int64_t reduction) {
-  return pair_backward(overload, PairLoss::kSquared, grad, self, target, {}, reduction);
+  return pair_backward(overload, ElementwiseLoss::kSquared, grad, self, target, {}, reduction);
 }
 bool mse_loss_backward(const Overload& overload, const Tensor& grad, const Tensor& self, const Tensor& target,
                        int64_t reduction, Tensor& out) {
@@ -91,7 +91,7 @@ bool mse_loss_backward(const Overload& overload, const Tensor& grad, const Tenso
 std::optional<Tensor> smooth_l1_loss(const Overload& overload, const Tensor& self, const Tensor& target,
                                      int64_t reduction, double beta) {
   if (beta < 0) return std::nullopt;
-  return pair(overload, PairLoss::kSmoothL1, self, target, {}, reduction, beta);
+  return pair(overload, ElementwiseLoss::kSmoothL1, self, target, {}, reduction, beta);
 }
 bool smooth_l1_loss(const Overload& overload, const Tensor& self, const Tensor& target, int64_t reduction, double beta,
                     Tensor& out) {
@@ -99,7 +99,7 @@ bool smooth_l1_loss(const Overload& overload, const Tensor& self, const Tensor& 
 }
 std::optional<Tensor> smooth_l1_loss_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                               const Tensor& target, int64_t reduction, double beta) {
-  return pair_backward(overload, PairLoss::kSmoothL1, grad, self, target, {}, reduction, beta);
+  return pair_backward(overload, ElementwiseLoss::kSmoothL1, grad, self, target, {}, reduction, beta);
 }
 bool smooth_l1_loss_backward(const Overload& overload, const Tensor& grad, const Tensor& self, const Tensor& target,
                              int64_t reduction, double beta, Tensor& out) {
@@ -109,7 +109,7 @@ bool smooth_l1_loss_backward(const Overload& overload, const Tensor& grad, const
 std::optional<Tensor> huber_loss(const Overload& overload, const Tensor& self, const Tensor& target, int64_t reduction,
                                  double delta) {
   if (!(delta > 0)) return std::nullopt;
-  return pair(overload, PairLoss::kHuber, self, target, {}, reduction, delta);
+  return pair(overload, ElementwiseLoss::kHuber, self, target, {}, reduction, delta);
 }
 bool huber_loss(const Overload& overload, const Tensor& self, const Tensor& target, int64_t reduction, double delta,
                 Tensor& out) {
@@ -117,7 +117,7 @@ bool huber_loss(const Overload& overload, const Tensor& self, const Tensor& targ
 }
 std::optional<Tensor> huber_loss_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                           const Tensor& target, int64_t reduction, double delta) {
-  return pair_backward(overload, PairLoss::kHuber, grad, self, target, {}, reduction, delta);
+  return pair_backward(overload, ElementwiseLoss::kHuber, grad, self, target, {}, reduction, delta);
 }
 bool huber_loss_backward(const Overload& overload, const Tensor& grad, const Tensor& self, const Tensor& target,
                          int64_t reduction, double delta, Tensor& out) {
@@ -126,7 +126,7 @@ bool huber_loss_backward(const Overload& overload, const Tensor& grad, const Ten
 
 std::optional<Tensor> binary_cross_entropy(const Overload& overload, const Tensor& self, const Tensor& target,
                                            const OptionalTensor& weight, int64_t reduction) {
-  return pair(overload, PairLoss::kBinaryCrossEntropy, self, target, weight, reduction);
+  return pair(overload, ElementwiseLoss::kBinaryCrossEntropy, self, target, weight, reduction);
 }
 bool binary_cross_entropy(const Overload& overload, const Tensor& self, const Tensor& target,
                           const OptionalTensor& weight, int64_t reduction, Tensor& out) {
@@ -135,14 +135,14 @@ bool binary_cross_entropy(const Overload& overload, const Tensor& self, const Te
 std::optional<Tensor> binary_cross_entropy_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                                     const Tensor& target, const OptionalTensor& weight,
                                                     int64_t reduction) {
-  return pair_backward(overload, PairLoss::kBinaryCrossEntropy, grad, self, target, weight, reduction);
+  return pair_backward(overload, ElementwiseLoss::kBinaryCrossEntropy, grad, self, target, weight, reduction);
 }
 bool binary_cross_entropy_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                    const Tensor& target, const OptionalTensor& weight, int64_t reduction, Tensor& out) {
   return write(binary_cross_entropy_backward(overload, grad, self, target, weight, reduction), out);
 }
 
-// ---- from class indices
+// ---- Losses with class indices
 
 bool class_indices(const Tensor& target) {
   return target.scalar_type() == at::kLong || target.scalar_type() == at::kByte;
@@ -152,26 +152,27 @@ bool class_weights(const Tensor& weight, const Tensor& self, int64_t classes) {
          (weight.dim() == 1 && weight.numel() == classes && weight.scalar_type() == self.scalar_type());
 }
 
-// One sample has one loss, whatever the reduction; the mean of one is divided by its weight, though.
-Reduction reduction_of(const Tensor& self, int64_t reduction) {
-  return self.dim() == 1 && reduction == 0 ? Reduction::kSum : static_cast<Reduction>(reduction);
+// One sample has one loss, whatever the reduction; its mean is still divided by its weight.
+LossReduction reduction_of(const Tensor& self, int64_t reduction) {
+  return self.dim() == 1 && reduction == 0 ? LossReduction::kSum : static_cast<LossReduction>(reduction);
 }
 
 bool nll_loss(const Overload& overload, const Tensor& out, const Tensor& total_weight, const Tensor& self,
               const Tensor& target, const OptionalTensor& weight_opt, int64_t reduction, int64_t ignore_index) {
-  const Tensor weight = given(weight_opt);
-  const Classes shape{self.dim() == 1 ? 1 : self.size(0), self.size(-1), 1};
-  const Reduction how = reduction_of(self, reduction);
-  if (!known(reduction) || !class_indices(target) || !class_weights(weight, self, shape.classes)) return false;
-  if (how == Reduction::kNone || target.numel() == 0) total_weight.zero_();
+  const Tensor weight = contiguous(weight_opt);
+  const ClassificationShape shape{self.dim() == 1 ? 1 : self.size(0), self.size(-1), 1};
+  const LossReduction mode = reduction_of(self, reduction);
+  if (!valid_reduction(reduction) || !class_indices(target) || !class_weights(weight, self, shape.classes))
+    return false;
+  if (mode == LossReduction::kNone || target.numel() == 0) total_weight.zero_();
   if (target.numel() == 0) {
-    fill_empty(out, how);
+    fill_empty(out, mode);
     return true;
   }
   const Tensor x = self.contiguous(), t = target.contiguous();
   const ContiguousOutput to(out), weights(total_weight);
   if (!hp::ops::nll_loss(overload, device_holding(self), view(to.tensor()), view(weights.tensor()), view(x), view(t),
-                         view(weight), shape, how, ignore_index)) {
+                         view(weight), shape, mode, ignore_index)) {
     return false;
   }
   to.finish();
@@ -182,9 +183,10 @@ bool nll_loss(const Overload& overload, const Tensor& out, const Tensor& total_w
 bool nll_loss_backward(const Overload& overload, const Tensor& out, const Tensor& grad, const Tensor& self,
                        const Tensor& target, const OptionalTensor& weight_opt, int64_t reduction, int64_t ignore_index,
                        const Tensor& total_weight) {
-  const Tensor weight = given(weight_opt);
-  const Classes shape{self.dim() == 1 ? 1 : self.size(0), self.size(-1), 1};
-  if (!known(reduction) || !class_indices(target) || !class_weights(weight, self, shape.classes)) return false;
+  const Tensor weight = contiguous(weight_opt);
+  const ClassificationShape shape{self.dim() == 1 ? 1 : self.size(0), self.size(-1), 1};
+  if (!valid_reduction(reduction) || !class_indices(target) || !class_weights(weight, self, shape.classes))
+    return false;
   if (grad.scalar_type() != self.scalar_type() || total_weight.scalar_type() != self.scalar_type()) return false;
   if (out.numel() == 0) return true;
   const Tensor g = grad.contiguous(), x = self.contiguous(), t = target.contiguous();
@@ -199,28 +201,29 @@ bool nll_loss_backward(const Overload& overload, const Tensor& out, const Tensor
 }
 
 bool fits_2d(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
-  return known(reduction) && self.dim() == 4 && target.dim() == 3 && class_indices(target) &&
+  return valid_reduction(reduction) && self.dim() == 4 && target.dim() == 3 && class_indices(target) &&
          at::isFloatingType(self.scalar_type()) && self.size(0) == target.size(0) && self.size(2) == target.size(1) &&
          self.size(3) == target.size(2) && class_weights(weight, self, self.size(1));
 }
-Classes shape_2d(const Tensor& self) { return {self.size(0), self.size(1), self.size(2) * self.size(3)}; }
+ClassificationShape shape_2d(const Tensor& self) { return {self.size(0), self.size(1), self.size(2) * self.size(3)}; }
 
 std::optional<Two> nll_loss(const Overload& overload, const Tensor& self, const Tensor& target,
                             const OptionalTensor& weight_opt, int64_t reduction, int64_t ignore_index) {
-  const Tensor weight = given(weight_opt);
+  const Tensor weight = contiguous(weight_opt);
   if (!fits_2d(self, target, weight, reduction)) return std::nullopt;
-  const auto how = static_cast<Reduction>(reduction);
+  const auto mode = static_cast<LossReduction>(reduction);
   const int index = self.device().index();
-  const Tensor out = empty(how == Reduction::kNone ? target.sizes() : at::IntArrayRef(), self.scalar_type(), index);
+  const Tensor out =
+      empty(mode == LossReduction::kNone ? target.sizes() : at::IntArrayRef(), self.scalar_type(), index);
   const Tensor total_weight = empty({}, self.scalar_type(), index);
-  if (how == Reduction::kNone || target.numel() == 0) total_weight.zero_();
+  if (mode == LossReduction::kNone || target.numel() == 0) total_weight.zero_();
   if (target.numel() == 0) {
-    fill_empty(out, how);
+    fill_empty(out, mode);
     return Two(out, total_weight);
   }
   const Tensor x = self.contiguous(), t = target.contiguous();
   if (!hp::ops::nll_loss(overload, device_holding(self), view(out), view(total_weight), view(x), view(t), view(weight),
-                         shape_2d(self), how, ignore_index)) {
+                         shape_2d(self), mode, ignore_index)) {
     return std::nullopt;
   }
   return Two(out, total_weight);
@@ -228,14 +231,14 @@ std::optional<Two> nll_loss(const Overload& overload, const Tensor& self, const 
 
 bool nll_loss(const Overload& overload, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
               int64_t reduction, int64_t ignore_index, Tensor& out, Tensor& total_weight) {
-  const std::optional<Two> made = nll_loss(overload, self, target, weight, reduction, ignore_index);
-  return made && write(std::get<0>(*made), out) && write(std::get<1>(*made), total_weight);
+  const std::optional<Two> result = nll_loss(overload, self, target, weight, reduction, ignore_index);
+  return result && write(std::get<0>(*result), out) && write(std::get<1>(*result), total_weight);
 }
 
 std::optional<Tensor> nll_loss_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                         const Tensor& target, const OptionalTensor& weight_opt, int64_t reduction,
                                         int64_t ignore_index, const Tensor& total_weight) {
-  const Tensor weight = given(weight_opt);
+  const Tensor weight = contiguous(weight_opt);
   if (!fits_2d(self, target, weight, reduction) || grad.scalar_type() != self.scalar_type() ||
       total_weight.scalar_type() != self.scalar_type() || grad.numel() != (reduction == 0 ? target.numel() : 1)) {
     return std::nullopt;
@@ -244,7 +247,7 @@ std::optional<Tensor> nll_loss_backward(const Overload& overload, const Tensor& 
   if (out.numel() == 0) return out;
   const Tensor g = grad.contiguous(), x = self.contiguous(), t = target.contiguous();
   if (!hp::ops::nll_loss_backward(overload, device_holding(self), view(out), view(g), view(x), view(t), view(weight),
-                                  view(total_weight), shape_2d(self), static_cast<Reduction>(reduction),
+                                  view(total_weight), shape_2d(self), static_cast<LossReduction>(reduction),
                                   ignore_index)) {
     return std::nullopt;
   }
@@ -257,39 +260,39 @@ bool nll_loss_backward(const Overload& overload, const Tensor& grad, const Tenso
   return write(nll_loss_backward(overload, grad, self, target, weight, reduction, ignore_index, total_weight), out);
 }
 
-// ---- margins
+// ---- Margin losses
 
-Classes rows_of(const Tensor& self) {
+ClassificationShape rows_of(const Tensor& self) {
   return {self.dim() < 2 ? 1 : self.size(0), self.dim() == 0 ? 1 : self.size(-1), 1};
 }
 
-// Whether the loss of each row is wanted: not for a single one without a dimension of its own.
-Reduction margin_reduction(int64_t reduction, bool rows) {
-  return reduction == 0 && !rows ? Reduction::kSum : static_cast<Reduction>(reduction);
+// One loss per row, unless it is a single row without a batch dimension.
+LossReduction margin_reduction(int64_t reduction, bool rows) {
+  return reduction == 0 && !rows ? LossReduction::kSum : static_cast<LossReduction>(reduction);
 }
 
 bool margin_fits(const Tensor& self, const Tensor& target, int64_t rows, int64_t reduction) {
-  return known(reduction) && self.dim() <= 2 && at::isFloatingType(self.scalar_type()) && self.numel() != 0 &&
+  return valid_reduction(reduction) && self.dim() <= 2 && at::isFloatingType(self.scalar_type()) && self.numel() != 0 &&
          target.scalar_type() == at::kLong && target.numel() == rows;
 }
 
 std::optional<Tensor> multi_margin_loss(const Overload& overload, const Tensor& self, const Tensor& target,
                                         const at::Scalar& p, const at::Scalar& margin, const OptionalTensor& weight_opt,
                                         int64_t reduction) {
-  const Classes shape = rows_of(self);
-  const Tensor weight = given(weight_opt);
+  const ClassificationShape shape = rows_of(self);
+  const Tensor weight = contiguous(weight_opt);
   const double power = p.toDouble();
   if (!margin_fits(self, target, shape.batch, reduction) || target.dim() > 1 || (power != 1 && power != 2) ||
       !class_weights(weight, self, shape.classes)) {
     return std::nullopt;
   }
-  const Reduction how = margin_reduction(reduction, target.dim() > 0);
+  const LossReduction mode = margin_reduction(reduction, target.dim() > 0);
   const std::array<int64_t, 1> each{shape.batch};
-  Tensor out = empty(how == Reduction::kNone ? at::IntArrayRef(each) : at::IntArrayRef(), self.scalar_type(),
+  Tensor out = empty(mode == LossReduction::kNone ? at::IntArrayRef(each) : at::IntArrayRef(), self.scalar_type(),
                      self.device().index());
   const Tensor x = self.contiguous(), t = target.contiguous();
   if (!hp::ops::multi_margin_loss(overload, device_holding(self), view(out), view(x), view(t), view(weight), shape,
-                                  power == 2 ? 2 : 1, margin.toDouble(), how)) {
+                                  power == 2 ? 2 : 1, margin.toDouble(), mode)) {
     return std::nullopt;
   }
   return out;
@@ -302,19 +305,19 @@ bool multi_margin_loss(const Overload& overload, const Tensor& self, const Tenso
 std::optional<Tensor> multi_margin_loss_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                                  const Tensor& target, const at::Scalar& p, const at::Scalar& margin,
                                                  const OptionalTensor& weight_opt, int64_t reduction) {
-  const Classes shape = rows_of(self);
-  const Tensor weight = given(weight_opt);
+  const ClassificationShape shape = rows_of(self);
+  const Tensor weight = contiguous(weight_opt);
   const double power = p.toDouble();
-  const Reduction how = margin_reduction(reduction, target.dim() > 0);
+  const LossReduction mode = margin_reduction(reduction, target.dim() > 0);
   if (!margin_fits(self, target, shape.batch, reduction) || (power != 1 && power != 2) ||
       !class_weights(weight, self, shape.classes) || grad.scalar_type() != self.scalar_type() ||
-      grad.numel() != (how == Reduction::kNone ? shape.batch : 1)) {
+      grad.numel() != (mode == LossReduction::kNone ? shape.batch : 1)) {
     return std::nullopt;
   }
   Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index());
   const Tensor g = grad.contiguous(), x = self.contiguous(), t = target.contiguous();
   if (!hp::ops::multi_margin_loss_backward(overload, device_holding(self), view(out), view(g), view(x), view(t),
-                                           view(weight), shape, power == 2 ? 2 : 1, margin.toDouble(), how)) {
+                                           view(weight), shape, power == 2 ? 2 : 1, margin.toDouble(), mode)) {
     return std::nullopt;
   }
   return out;
@@ -327,41 +330,41 @@ bool multi_margin_loss_backward(const Overload& overload, const Tensor& grad, co
 
 std::optional<Two> multilabel_margin_loss(const Overload& overload, const Tensor& self, const Tensor& target,
                                           int64_t reduction) {
-  const Classes shape = rows_of(self);
+  const ClassificationShape shape = rows_of(self);
   if (!margin_fits(self, target, self.numel(), reduction) || target.dim() != self.dim()) return std::nullopt;
-  const Reduction how = margin_reduction(reduction, target.dim() > 1);
+  const LossReduction mode = margin_reduction(reduction, target.dim() > 1);
   const std::array<int64_t, 1> each{shape.batch};
   const int index = self.device().index();
   const Tensor out =
-      empty(how == Reduction::kNone ? at::IntArrayRef(each) : at::IntArrayRef(), self.scalar_type(), index);
+      empty(mode == LossReduction::kNone ? at::IntArrayRef(each) : at::IntArrayRef(), self.scalar_type(), index);
   const Tensor is_target = empty(target.sizes(), self.scalar_type(), index);
   const Tensor x = self.contiguous(), t = target.contiguous();
   if (!hp::ops::multilabel_margin_loss(overload, device_holding(self), view(out), view(is_target), view(x), view(t),
-                                       shape, how)) {
+                                       shape, mode)) {
     return std::nullopt;
   }
   return Two(out, is_target);
 }
 bool multilabel_margin_loss(const Overload& overload, const Tensor& self, const Tensor& target, int64_t reduction,
                             Tensor& out, Tensor& is_target) {
-  const std::optional<Two> made = multilabel_margin_loss(overload, self, target, reduction);
-  return made && write(std::get<0>(*made), out) && write(std::get<1>(*made), is_target);
+  const std::optional<Two> result = multilabel_margin_loss(overload, self, target, reduction);
+  return result && write(std::get<0>(*result), out) && write(std::get<1>(*result), is_target);
 }
 
 std::optional<Tensor> multilabel_margin_loss_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                                       const Tensor& target, int64_t reduction,
                                                       const Tensor& is_target) {
-  const Classes shape = rows_of(self);
-  const Reduction how = margin_reduction(reduction, target.dim() > 1);
+  const ClassificationShape shape = rows_of(self);
+  const LossReduction mode = margin_reduction(reduction, target.dim() > 1);
   if (!margin_fits(self, target, self.numel(), reduction) || grad.scalar_type() != self.scalar_type() ||
       is_target.scalar_type() != self.scalar_type() || is_target.numel() != self.numel() ||
-      grad.numel() != (how == Reduction::kNone ? shape.batch : 1)) {
+      grad.numel() != (mode == LossReduction::kNone ? shape.batch : 1)) {
     return std::nullopt;
   }
   Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index());
   const Tensor g = grad.contiguous(), x = self.contiguous(), t = target.contiguous(), marks = is_target.contiguous();
   if (!hp::ops::multilabel_margin_loss_backward(overload, device_holding(self), view(out), view(g), view(x), view(t),
-                                                view(marks), shape, how)) {
+                                                view(marks), shape, mode)) {
     return std::nullopt;
   }
   return out;

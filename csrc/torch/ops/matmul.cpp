@@ -1,4 +1,4 @@
-#include "../../ops/matmul.h"
+#include "ops/matmul.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/add.h>
@@ -7,14 +7,14 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
 using hp::ops::Factor;
 
-// torch leaves the lazy bits of a product's operands to the product.
+// torch leaves resolving the lazy bits of operands to the product.
 bool lazy(const Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
 Tensor resolved(const Tensor& tensor) { return tensor.resolve_conj().resolve_neg(); }
 
@@ -30,23 +30,23 @@ bool matmul(const Overload& overload, const Tensor& out, const Tensor& self, con
   return hp::ops::matmul(overload, device_holding(out), view(out), view(self), view(mat2));
 }
 
-// Nothing where torch has an error of its own, or the number is complex.
+// Nothing if the number is complex or torch would raise an error.
 std::optional<Factor> factor(const at::Scalar& value, at::ScalarType dtype) {
   if (value.isComplex()) return std::nullopt;
   if (at::isFloatingType(dtype)) return Factor{value.toDouble(), 0};
-  // Beside integers torch cuts a fraction off.
+  // For integers torch truncates fractions.
   if (!representable(value, dtype)) return std::nullopt;
   return Factor{0, value.to<int64_t>()};
 }
 bool is_zero(Factor value) { return value.real == 0 && value.integer == 0; }
 
-// A view with sizes and strides of its own.
+// A view that owns its sizes and strides.
 struct Shaped {
   View view;
   std::array<int64_t, 3> sizes, strides;
 };
 
-// `tensor` broadcast to the sizes of `like`; undefined where it cannot be.
+// Broadcasts `tensor` to the sizes of `like`; false if it cannot be.
 bool broadcast(const Tensor& tensor, const View& like, Shaped& shaped) {
   const int64_t missing = like.ndim - tensor.dim();
   if (missing < 0) return false;
@@ -62,7 +62,7 @@ bool broadcast(const Tensor& tensor, const View& like, Shaped& shaped) {
   return true;
 }
 
-// A vector as a matrix of one column.
+// A vector as a matrix with one column.
 void as_column(const Tensor& vector, Shaped& shaped) {
   shaped.sizes = {vector.size(0), 1, 0};
   shaped.strides = {vector.stride(0), 1, 0};
@@ -75,34 +75,34 @@ const hp::Kernel* vendor_product() {
   return slot.get();
 }
 
-// The product alone, as a part of another operator's work.
+// The product alone, as a step of another operator.
 bool inner_product(const Overload& overload, const Tensor& out, const Tensor& a, const Tensor& b) {
   Device& device = device_holding(out);
   if (hp::call_vendor(overload.op, vendor_product(), device, {output(view(out)), input(view(a)), input(view(b))})) {
     return true;
   }
   PortableScope scope(overload);
-  return hp::ops::launch_product(overload, device, view(out), {}, view(a), view(b), {}, {}) && scope.done();
+  return hp::ops::launch_matmul(overload, device, view(out), {}, view(a), view(b), {}, {}) && scope.done();
 }
 
-// Of complex numbers, the product is made first and the rest pointwise.
+// Complex numbers: the product first, the rest pointwise.
 bool complex_addmm(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat1,
                    const Tensor& mat2, const at::Scalar& beta, const at::Scalar& alpha) {
   const bool vector = mat2.dim() == 1;
   const Tensor right = vector ? mat2.unsqueeze(1) : mat2;
-  Tensor made =
+  Tensor product =
       empty(vector ? at::IntArrayRef({out.size(0), 1}) : out.sizes(), out.scalar_type(), out.device().index());
   if (mat1.numel() == 0) {
-    made.zero_();
-  } else if (!inner_product(overload, made, mat1, right)) {
+    product.zero_();
+  } else if (!inner_product(overload, product, mat1, right)) {
     return false;
   }
-  if (vector) made = made.squeeze(1);
+  if (vector) product = product.squeeze(1);
   Tensor target = out;
   if (beta.toComplexDouble() == 0.0) {
-    at::mul_out(target, made, at::native::wrapped_scalar_tensor(alpha));
+    at::mul_out(target, product, at::native::wrapped_scalar_tensor(alpha));
   } else {
-    at::add_out(target, beta.equal(1) ? self : at::mul(self, beta), made, alpha);
+    at::add_out(target, beta.equal(1) ? self : at::mul(self, beta), product, alpha);
   }
   return true;
 }
@@ -128,8 +128,8 @@ bool addmm(const Overload& overload, const Tensor& out, const Tensor& self, cons
   }
   const View to = vector ? out_column.view : view(out), right = vector ? right_column.view : view(mat2);
   // A vector is broadcast along the rows, as a column.
-  const Tensor given = vector && self.dim() == 1 ? self.unsqueeze(1) : self;
-  if (!broadcast(given, to, more)) return false;
+  const Tensor addend = vector && self.dim() == 1 ? self.unsqueeze(1) : self;
+  if (!broadcast(addend, to, more)) return false;
   if (out.numel() == 0) return true;
   return hp::ops::addmm(overload, vendor_product(), device_holding(out), to, is_zero(*b) ? View{} : more.view,
                         view(mat1), right, *b, *a);
@@ -143,7 +143,7 @@ bool addmm(const Overload& overload, const Tensor& out, const Tensor& self, cons
   return true;
 }
 
-// The sum over the batch, as one product whose inner dimension has the batch in it.
+// The sum over the batch as one product, with the batch folded into the inner dimension.
 bool sum_of_products(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& batch1,
                      const Tensor& batch2, const at::Scalar& beta, const at::Scalar& alpha) {
   const Tensor left = batch1.transpose(0, 1).reshape({batch1.size(1), -1});
@@ -155,7 +155,7 @@ bool addable(const Tensor& self, const Tensor& batch1, const Tensor& batch2) {
          batch1.size(2) == batch2.size(1) && batch1.numel() != 0 && batch2.numel() != 0 && self.dim() <= 2;
 }
 
-// addbmm
+// aten::addbmm
 std::optional<Tensor> addmm(const Overload& overload, const Tensor& self, const Tensor& batch1, const Tensor& batch2,
                             const at::Scalar& beta, const at::Scalar& alpha) {
   if (!addable(self, batch1, batch2)) return std::nullopt;
@@ -185,7 +185,7 @@ bool complex_dot(const Overload& overload, const Tensor& out, const Tensor& self
   return inner_product(overload, out.view({1, 1}), row, other.unsqueeze(1));
 }
 
-// dot and vdot, which differ for complex numbers only.
+// dot and vdot, which differ only for complex numbers.
 std::optional<Tensor> dot(const Overload& overload, const Tensor& self, const Tensor& other, bool conjugate) {
   if (self.dim() != 1 || other.dim() != 1 || self.numel() != other.numel() ||
       self.scalar_type() != other.scalar_type() || self.device() != other.device())

@@ -1,14 +1,14 @@
-#include "../../ops/optimizer.h"
+#include "ops/optimizer.h"
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
 using hp::ops::Views;
 
-// Views of the lists, position by position; tensors that have nothing in them are left out of all lists. False for what
-// the kernels do not take: other dtypes, or tensors of one position that are not laid out alike.
+// Collects views of the lists, without the positions of empty tensors. False if the kernels do not support the dtypes,
+// or the tensors of one position differ in layout.
 bool gather_lists(at::TensorList params, std::initializer_list<std::pair<at::TensorList, Views*>> lists) {
   for (size_t k = 0; k < params.size(); ++k) {
     const Tensor& param = params[k];
@@ -47,7 +47,7 @@ std::optional<hp::ops::StepOptions> options_of(double lr, double weight_decay, b
   return hp::ops::StepOptions{lr, {}, view(grad_scale), view(found_inf), maximize, weight_decay};
 }
 
-// A learning rate on the device is read there.
+// A learning rate in device memory is read by the kernel.
 void set_rate(hp::ops::StepOptions& options, const Tensor& lr) {
   if (on_device(lr) && lr.scalar_type() == at::kFloat) {
     options.lr_tensor = view(lr);
@@ -80,22 +80,8 @@ bool adam(const Overload& overload, bool decoupled, at::TensorList params, at::T
                              {beta1, beta2, eps, decoupled, amsgrad});
 }
 
-template <class Rate>
-bool fused_adam(const Overload& overload, at::TensorList self, at::TensorList grads, at::TensorList exp_avgs,
-                at::TensorList exp_avg_sqs, at::TensorList max_exp_avg_sqs, at::TensorList state_steps, const Rate& lr,
-                double beta1, double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
-                const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
-  return adam(overload, false, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2,
-              weight_decay, eps, amsgrad, maximize, grad_scale, found_inf);
-}
-template <class Rate>
-bool fused_adamw(const Overload& overload, at::TensorList self, at::TensorList grads, at::TensorList exp_avgs,
-                 at::TensorList exp_avg_sqs, at::TensorList max_exp_avg_sqs, at::TensorList state_steps, const Rate& lr,
-                 double beta1, double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
-                 const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
-  return adam(overload, true, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2,
-              weight_decay, eps, amsgrad, maximize, grad_scale, found_inf);
-}
+bool fused_adam(const Overload& overload, const auto&... args) { return adam(overload, false, args...); }
+bool fused_adamw(const Overload& overload, const auto&... args) { return adam(overload, true, args...); }
 
 template <class Rate>
 bool fused_sgd(const Overload& overload, at::TensorList self, at::TensorList grads, at::TensorList buffers,
@@ -140,7 +126,7 @@ bool amp_update_scale(const Overload& overload, const Tensor& self, const Tensor
                       const Tensor& found_inf, double growth, double backoff, int64_t interval) {
   if (!one_float(self) || !one_float(found_inf) || growth_tracker.scalar_type() != at::kInt ||
       growth_tracker.numel() != 1) {
-    return false;  // torch's own error
+    return false;  // the CPU tier raises torch's error
   }
   return hp::ops::amp_update_scale(overload, device_holding(self), view(self), view(growth_tracker), view(found_inf),
                                    growth, backoff, interval);

@@ -1,16 +1,16 @@
-#include "../../ops/padding.h"
+#include "ops/padding.h"
 
 #include <algorithm>
 
-#include "../by_parts.h"
-#include "../custom.h"
+#include "ops/complex_parts.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
-using PadFunction = bool (*)(const Service&, Device&, const View&, const View&, const int64_t*, int64_t);
+using PadFunction = bool (*)(const OpBinding&, Device&, const View&, const View&, const int64_t*, int64_t);
 
-// Sizes are settled.
+// Sizes are final.
 bool run(PadFunction function, const Overload& overload, const Tensor& out, const Tensor& self,
          at::IntArrayRef padding) {
   if (out.numel() == 0) return true;
@@ -23,12 +23,12 @@ bool run(PadFunction function, const Overload& overload, const Tensor& out, cons
   return true;
 }
 
-// For overloads without a shape rule of torch's: the padded sizes, or nothing where torch refuses.
+// For overloads without a structured shape rule: the padded sizes, or nothing if torch rejects them.
 std::optional<std::vector<int64_t>> padded(const Tensor& self, at::IntArrayRef padding, bool reflects) {
   const auto rank = static_cast<int64_t>(padding.size() / 2);
   if (padding.size() % 2 != 0 || rank == 0 || (self.dim() != rank + 1 && self.dim() != rank + 2)) return std::nullopt;
   std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end());
-  // A batch of nothing is fine, as it is with torch; no channels or an image without elements are not.
+  // As in torch, the batch may be empty, but not the channels or the image.
   const bool batched = self.dim() == rank + 2;
   if (std::find(sizes.begin() + (batched ? 1 : 0), sizes.end(), 0) != sizes.end()) return std::nullopt;
   for (int64_t a = 0; a < rank; ++a) {
@@ -66,7 +66,7 @@ OptionalTensor pad_backward(PadFunction function, const Overload& overload, cons
   return out;
 }
 
-// ---- Structured, functional, and out= where that is not structured
+// ---- Structured, functional, and unstructured out= overloads
 
 bool reflection_pad(const Overload& overload, const Tensor& first, const Tensor& second, at::IntArrayRef padding) {
   return run(hp::ops::reflection_pad, overload, first, second, padding);
@@ -75,7 +75,7 @@ OptionalTensor reflection_pad(const Overload& overload, const Tensor& self, at::
   return pad(hp::ops::reflection_pad, overload, self, padding, true);
 }
 bool reflection_pad(const Overload& overload, const Tensor& self, at::IntArrayRef padding, const Tensor& out) {
-  return deliver(out, reflection_pad(overload, self, padding));
+  return resize_and_copy(out, reflection_pad(overload, self, padding));
 }
 
 bool replication_pad(const Overload& overload, const Tensor& out, const Tensor& self, at::IntArrayRef padding) {
@@ -92,7 +92,7 @@ OptionalTensor reflection_pad_backward(const Overload& overload, const Tensor& g
 }
 bool reflection_pad_backward(const Overload& overload, const Tensor& grad, const Tensor& self, at::IntArrayRef padding,
                              const Tensor& grad_input) {
-  return deliver(grad_input, reflection_pad_backward(overload, grad, self, padding));
+  return resize_and_copy(grad_input, reflection_pad_backward(overload, grad, self, padding));
 }
 
 bool replication_pad_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad,
@@ -105,7 +105,7 @@ OptionalTensor replication_pad_backward(const Overload& overload, const Tensor& 
 }
 bool replication_pad_backward(const Overload& overload, const Tensor& grad, const Tensor& self, at::IntArrayRef padding,
                               const Tensor& grad_input) {
-  return deliver(grad_input, replication_pad_backward(overload, grad, self, padding));
+  return resize_and_copy(grad_input, replication_pad_backward(overload, grad, self, padding));
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-#include "../../ops/pooling.h"
+#include "ops/pooling.h"
 
 #include <ATen/native/Pool.h>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -10,45 +10,34 @@ namespace {
 using at::IntArrayRef;
 using Pair = std::tuple<Tensor, Tensor>;
 
-// A list with one entry stands for the same one in every dimension; an empty one for `otherwise`.
+// A list with one entry applies to every dimension; an empty one means `otherwise`.
 int64_t entry(IntArrayRef list, int a, IntArrayRef otherwise) {
   if (list.empty()) list = otherwise;
   return list.size() == 1 ? list[0] : list[a];
 }
 
-hp::ops::PoolWindows windows_of(IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
-                                int rank) {
-  hp::ops::PoolWindows made;
+hp::ops::PoolingWindow windows_of(IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                  int rank) {
+  hp::ops::PoolingWindow result;
   for (int a = 0; a < rank; ++a) {
-    made.kernel[a] = entry(kernel, a, {1});
-    made.stride[a] = entry(stride, a, kernel);
-    made.padding[a] = entry(padding, a, {0});
-    made.dilation[a] = entry(dilation, a, {1});
+    result.kernel[a] = entry(kernel, a, {1});
+    result.stride[a] = entry(stride, a, kernel);
+    result.padding[a] = entry(padding, a, {0});
+    result.dilation[a] = entry(dilation, a, {1});
   }
-  return made;
+  return result;
 }
 
 Tensor empty_like(const Tensor& like, IntArrayRef sizes, at::ScalarType dtype) {
   return empty(sizes, dtype, like.device().index());
 }
 
-// ---- The largest. `launch` gets contiguous outputs and input.
-
-template <class Launch>
-bool largest(const Tensor& out, const Tensor& indices, const Tensor& self, Launch launch) {
-  if (out.numel() == 0) return true;
-  const Tensor source = self.contiguous();
-  const ContiguousOutput values(out), places(indices);
-  if (!launch(view(values.tensor()), view(places.tensor()), view(source))) return false;
-  values.finish();
-  places.finish();
-  return true;
-}
+// ---- Max pooling
 
 bool max_pool(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
               IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int rank) {
-  return largest(out, indices, self, [&](const View& values, const View& places, const View& source) {
-    return hp::ops::max_pool(overload, device_holding(self), values, places, source,
+  return with_contiguous(out, indices, self, [&](const View& values, const View& positions, const View& source) {
+    return hp::ops::max_pool(overload, device_holding(self), values, positions, source,
                              windows_of(kernel, stride, padding, dilation, rank), rank);
   });
 }
@@ -67,7 +56,7 @@ std::optional<Pair> max_pool3d(const Overload& overload, const Tensor& self, Int
   const auto w = windows_of(kernel, stride, padding, dilation, 3);
   std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end());
   for (int a = 0; a < 3; ++a) {
-    // Where torch has something to say about the window.
+    // Windows that torch rejects.
     if (w.kernel[a] <= 0 || w.stride[a] <= 0 || w.dilation[a] <= 0 || w.padding[a] < 0) return std::nullopt;
     if (w.padding[a] > w.kernel[a] / 2 || sizes[self.dim() - 3 + a] == 0) return std::nullopt;
     int64_t& size = sizes[self.dim() - 3 + a];
@@ -88,13 +77,13 @@ std::optional<Pair> max_pool3d(const Overload& overload, const Tensor& self, Int
 bool max_pool3d(const Overload& overload, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
                 IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& out, const Tensor& indices) {
   if (indices.scalar_type() != at::kLong || out.scalar_type() != self.scalar_type()) return false;
-  const auto made = max_pool3d(overload, self, kernel, stride, padding, dilation, ceil_mode);
-  return made && deliver(out, std::get<0>(*made)) && deliver(indices, std::get<1>(*made));
+  const auto result = max_pool3d(overload, self, kernel, stride, padding, dilation, ceil_mode);
+  return result && resize_and_copy(out, std::get<0>(*result)) && resize_and_copy(indices, std::get<1>(*result));
 }
 
 bool adaptive_max(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self, int rank) {
-  return largest(out, indices, self, [&](const View& values, const View& places, const View& source) {
-    return hp::ops::adaptive_max_pool(overload, device_holding(self), values, places, source, rank);
+  return with_contiguous(out, indices, self, [&](const View& values, const View& positions, const View& source) {
+    return hp::ops::adaptive_max_pool(overload, device_holding(self), values, positions, source, rank);
   });
 }
 bool adaptive_max_pool2d(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
@@ -109,8 +98,8 @@ bool adaptive_max_pool3d(const Overload& overload, const Tensor& out, const Tens
 bool fractional(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
                 IntArrayRef kernel, const Tensor& samples, int rank) {
   const Tensor random = samples.contiguous();
-  return largest(out, indices, self, [&](const View& values, const View& places, const View& source) {
-    return hp::ops::fractional_max_pool(overload, device_holding(self), values, places, source, view(random),
+  return with_contiguous(out, indices, self, [&](const View& values, const View& positions, const View& source) {
+    return hp::ops::fractional_max_pool(overload, device_holding(self), values, positions, source, view(random),
                                         kernel.data(), rank);
   });
 }
@@ -123,28 +112,28 @@ bool fractional_max_pool3d(const Overload& overload, const Tensor& out, const Te
   return fractional(overload, out, indices, self, kernel, samples, 3);
 }
 
-// ---- Its gradients
+// ---- Gradients of max pooling
 
 bool max_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor& indices,
-                  int rank, const hp::ops::PoolWindows* windows = nullptr) {
+                  int rank, const hp::ops::PoolingWindow* windows = nullptr) {
   if (grad_input.numel() == 0) return true;
   if (grad.sizes() != indices.sizes() || indices.scalar_type() != at::kLong) return false;
   const ContiguousOutput target(grad_input);
-  const Tensor given = grad.contiguous(), places = indices.contiguous();
-  if (!hp::ops::max_pool_backward(overload, device_holding(grad), view(target.tensor()), view(given), view(places),
-                                  rank, windows))
+  const Tensor dense_grad = grad.contiguous(), positions = indices.contiguous();
+  if (!hp::ops::max_pool_backward(overload, device_holding(grad), view(target.tensor()), view(dense_grad),
+                                  view(positions), rank, windows))
     return false;
   target.finish();
   return true;
 }
 
 OptionalTensor max_backward3d(const Overload& overload, const Tensor& grad, const Tensor& self, const Tensor& indices,
-                              const hp::ops::PoolWindows* windows = nullptr) {
+                              const hp::ops::PoolingWindow* windows = nullptr) {
   if (grad.dim() != self.dim() || grad.scalar_type() != self.scalar_type()) return std::nullopt;
-  Tensor made = empty_like(self, self.sizes(), self.scalar_type());
-  if (self.dim() == 5) made.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
-  if (!max_backward(overload, made, grad, indices, 3, windows)) return std::nullopt;
-  return made;
+  Tensor result = empty_like(self, self.sizes(), self.scalar_type());
+  if (self.dim() == 5) result.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
+  if (!max_backward(overload, result, grad, indices, 3, windows)) return std::nullopt;
+  return result;
 }
 
 bool max_pool2d_backward(const Overload& overload, const Tensor& grad_input, const Tensor& grad, const Tensor&,
@@ -174,8 +163,8 @@ OptionalTensor max_pool3d_backward(const Overload& overload, const Tensor& grad,
 bool max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef kernel,
                          IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
                          const Tensor& indices, const Tensor& grad_input) {
-  return deliver(grad_input,
-                 max_pool3d_backward(overload, grad, self, kernel, stride, padding, dilation, ceil_mode, indices));
+  return resize_and_copy(
+      grad_input, max_pool3d_backward(overload, grad, self, kernel, stride, padding, dilation, ceil_mode, indices));
 }
 OptionalTensor max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef,
                                    IntArrayRef, const Tensor& indices) {
@@ -183,10 +172,10 @@ OptionalTensor max_pool3d_backward(const Overload& overload, const Tensor& grad,
 }
 bool max_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self, IntArrayRef, IntArrayRef,
                          const Tensor& indices, const Tensor& grad_input) {
-  return deliver(grad_input, max_backward3d(overload, grad, self, indices));
+  return resize_and_copy(grad_input, max_backward3d(overload, grad, self, indices));
 }
 
-// ---- Back to the places
+// ---- Unpooling
 
 OptionalTensor unpool(const Overload& overload, const Tensor& self, const Tensor& indices, IntArrayRef output_size,
                       int rank) {
@@ -199,8 +188,8 @@ OptionalTensor unpool(const Overload& overload, const Tensor& self, const Tensor
   }
   Tensor out = empty_like(self, sizes, self.scalar_type());
   if (out.numel() == 0) return out;
-  const Tensor values = self.contiguous(), places = indices.contiguous();
-  if (!hp::ops::max_unpool(overload, device_holding(self), view(out), view(values), view(places), rank))
+  const Tensor values = self.contiguous(), positions = indices.contiguous();
+  if (!hp::ops::max_unpool(overload, device_holding(self), view(out), view(values), view(positions), rank))
     return std::nullopt;
   return out;
 }
@@ -210,7 +199,7 @@ OptionalTensor max_unpool2d(const Overload& overload, const Tensor& self, const 
 }
 bool max_unpool2d(const Overload& overload, const Tensor& self, const Tensor& indices, IntArrayRef output_size,
                   const Tensor& out) {
-  return deliver(out, unpool(overload, self, indices, output_size, 2));
+  return resize_and_copy(out, unpool(overload, self, indices, output_size, 2));
 }
 OptionalTensor max_unpool3d(const Overload& overload, const Tensor& self, const Tensor& indices,
                             IntArrayRef output_size, IntArrayRef stride, IntArrayRef padding) {
@@ -222,15 +211,15 @@ OptionalTensor max_unpool3d(const Overload& overload, const Tensor& self, const 
 }
 bool max_unpool3d(const Overload& overload, const Tensor& self, const Tensor& indices, IntArrayRef output_size,
                   IntArrayRef stride, IntArrayRef padding, const Tensor& out) {
-  return deliver(out, max_unpool3d(overload, self, indices, output_size, stride, padding));
+  return resize_and_copy(out, max_unpool3d(overload, self, indices, output_size, stride, padding));
 }
 
-// ---- The mean
+// ---- Average pooling
 
 template <class Function>
 bool average(Function function, const Overload& overload, const Tensor& out, const Tensor& self, IntArrayRef kernel,
              IntArrayRef stride, IntArrayRef padding, bool include_pad, std::optional<int64_t> divisor, int rank) {
-  if (divisor && *divisor == 0) return false;  // torch's own error
+  if (divisor && *divisor == 0) return false;  // the CPU tier raises torch's error
   return with_contiguous(out, self, [&](const View& to, const View& from) {
     return function(overload, device_holding(self), to, from, windows_of(kernel, stride, padding, {1}, rank),
                     include_pad, divisor.value_or(0), rank);
@@ -271,7 +260,7 @@ OptionalTensor adaptive_average(const Overload& overload, const Tensor& self, In
 
 OptionalTensor adaptive_average_backward(const Overload& overload, const Tensor& grad, const Tensor& self, int rank) {
   if (grad.dim() != self.dim() || grad.dim() <= rank || grad.scalar_type() != self.scalar_type()) return std::nullopt;
-  // An empty batch is fine; of other empty dimensions torch complains.
+  // An empty batch is fine; torch rejects other empty dimensions.
   for (int64_t d = 1; d < grad.dim(); ++d) {
     if (grad.size(d) == 0) return std::nullopt;
   }
@@ -289,7 +278,7 @@ OptionalTensor adaptive_average_backward(const Overload& overload, const Tensor&
     return adaptive_average(overload, self, size, RANK);                                                               \
   }                                                                                                                    \
   bool adaptive_avg_pool##RANK##d(const Overload& overload, const Tensor& self, IntArrayRef size, const Tensor& out) { \
-    return deliver(out, adaptive_average(overload, self, size, RANK));                                                 \
+    return resize_and_copy(out, adaptive_average(overload, self, size, RANK));                                         \
   }                                                                                                                    \
   OptionalTensor adaptive_avg_pool##RANK##d_backward(const Overload& overload, const Tensor& grad,                     \
                                                      const Tensor& self) {                                             \
@@ -300,7 +289,7 @@ HP_ADAPTIVE(3)
 #undef HP_ADAPTIVE
 bool adaptive_avg_pool3d_backward(const Overload& overload, const Tensor& grad, const Tensor& self,
                                   const Tensor& grad_input) {
-  return deliver(grad_input, adaptive_average_backward(overload, grad, self, 3));
+  return resize_and_copy(grad_input, adaptive_average_backward(overload, grad, self, 3));
 }
 
 }  // namespace

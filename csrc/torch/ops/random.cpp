@@ -1,4 +1,4 @@
-#include "../../ops/random.h"
+#include "ops/random.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
@@ -12,8 +12,8 @@
 
 #include <cmath>
 
-#include "../custom.h"
-#include "../generator.h"
+#include "ops/op_helpers.h"
+#include "runtime/generator.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -24,25 +24,25 @@ using MaybeGenerator = std::optional<at::Generator>;
 
 bool real_floating(const Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
 
-// Fills in logical order, whatever the strides.
+// Fills in logical order, for any strides.
 bool fill(const Overload& overload, const Tensor& self, const RandomFill& filling, const MaybeGenerator& generator) {
   const DType dtype = to_core(self.scalar_type());
   if (dtype == DType::kNone || is_complex(dtype)) return false;
   if (self.numel() == 0) return true;
   at::assert_no_internal_overlap(self);
   const ContiguousOutput out(self);
-  const PhiloxState at = take_blocks(generator, self.device().index(), filling.blocks(dtype, self.numel()));
-  if (!hp::ops::random_fill(overload, device_holding(self), view(out.tensor()), filling, at)) return false;
+  const PhiloxState state = take_blocks(generator, self.device().index(), filling.blocks(dtype, self.numel()));
+  if (!hp::ops::random_fill(overload, device_holding(self), view(out.tensor()), filling, state)) return false;
   out.finish();
   return true;
 }
 
-// Parameters that torch refuses go to the last tier, which says why.
+// Parameters that torch rejects go to the CPU tier, which raises torch's error.
 
 bool uniform(const Overload& overload, const Tensor& self, double from, double to, const MaybeGenerator& generator) {
   if (self.is_complex() && !self.is_conj()) return uniform(overload, at::view_as_real(self), from, to, generator);
   if (!real_floating(self) || !(from <= to) || !std::isfinite(to - from)) return false;
-  // Beyond 16 bits' range: torch's own limits for the dtype.
+  // torch rejects ranges beyond the limits of the dtype.
   if (self.scalar_type() == at::kHalf && !(std::abs(from) <= 65504 && std::abs(to) <= 65504 && to - from <= 65504)) {
     return false;
   }
@@ -55,7 +55,7 @@ bool uniform(const Overload& overload, const Tensor& self, double from, double t
 bool normal(const Overload& overload, const Tensor& self, double mean, double std, const MaybeGenerator& generator) {
   if (!(std >= 0)) return false;
   if (self.is_complex() && !self.is_conj()) {
-    // Half of the variance is the real part's, half the imaginary one's.
+    // The real and the imaginary part each have half of the variance.
     return normal(overload, at::view_as_real(self), mean, std / std::sqrt(2.0), generator);
   }
   return real_floating(self) && fill(overload, self, {Distribution::kNormal, mean, std}, generator);
@@ -85,7 +85,7 @@ bool bernoulli(const Overload& overload, const Tensor& self, double p, const May
   return p >= 0 && p <= 1 && fill(overload, self, {Distribution::kBernoulli, p}, generator);
 }
 
-// ---- Integers: torch's own checks find the range, and hand it over here.
+// ---- Integers: torch's own checks compute the range; KeepRange captures it.
 
 thread_local std::optional<RandomFill> found_range;
 
@@ -113,7 +113,7 @@ bool random(const Overload& overload, const Tensor& self, const MaybeGenerator& 
   return random(overload, self, 0, std::nullopt, generator);
 }
 
-// ---- Normal numbers with tensors for mean and deviation: composed, as torch does it.
+// ---- Normal distribution with tensors for mean or deviation: composed, as in torch
 
 template <class Generator>
 struct FillNormal {
@@ -142,7 +142,7 @@ bool normal(const Overload&, const Tensor& mean, const Tensor& std, const MaybeG
   return normal_to(out, mean, std, generator);
 }
 
-// ---- Samples that follow a tensor
+// ---- Distributions with tensor parameters
 
 bool bernoulli_tensor(const Overload& overload, const Tensor& self, const Tensor& p, const MaybeGenerator& generator) {
   if (!real_floating(p) || self.is_complex()) return false;
@@ -150,8 +150,8 @@ bool bernoulli_tensor(const Overload& overload, const Tensor& self, const Tensor
   at::assert_no_internal_overlap(self);
   const Tensor spread = p.expand(self.sizes()).contiguous();
   const ContiguousOutput out(self);
-  const PhiloxState at = take_blocks(generator, self.device().index(), hp::ops::narrow_blocks(self.numel()));
-  if (!hp::ops::bernoulli_tensor(overload, device_holding(self), view(out.tensor()), view(spread), at)) return false;
+  const PhiloxState state = take_blocks(generator, self.device().index(), hp::ops::blocks_for_32bit(self.numel()));
+  if (!hp::ops::bernoulli_tensor(overload, device_holding(self), view(out.tensor()), view(spread), state)) return false;
   out.finish();
   return true;
 }
@@ -161,7 +161,7 @@ bool bernoulli_tensor(const Overload& overload, const Tensor& self, const MaybeG
   return bernoulli_tensor(overload, out, self, generator);
 }
 
-using Sampler = bool (*)(const Service&, Device&, const View&, const View&, PhiloxState);
+using Sampler = bool (*)(const OpBinding&, Device&, const View&, const View&, PhiloxState);
 
 std::optional<Tensor> sample(const Overload& overload, Sampler sampler, const Tensor& parameter,
                              const MaybeGenerator& generator) {
@@ -169,8 +169,8 @@ std::optional<Tensor> sample(const Overload& overload, Sampler sampler, const Te
   const Tensor dense = parameter.contiguous();
   Tensor out = empty(dense.sizes(), dense.scalar_type(), dense.device().index());
   if (out.numel() == 0) return out;
-  const PhiloxState at = take_blocks(generator, out.device().index(), static_cast<uint64_t>(out.numel()));
-  if (!sampler(overload, device_holding(out), view(out), view(dense), at)) return std::nullopt;
+  const PhiloxState state = take_blocks(generator, out.device().index(), static_cast<uint64_t>(out.numel()));
+  if (!sampler(overload, device_holding(out), view(out), view(dense), state)) return std::nullopt;
   return out;
 }
 
@@ -192,12 +192,12 @@ std::optional<Tensor> binomial(const Overload& overload, const Tensor& count, co
   const Tensor n = count.expand(sizes).contiguous(), p = prob.expand(sizes).contiguous();
   Tensor out = empty(sizes, count.scalar_type(), count.device().index());
   if (out.numel() == 0) return out;
-  const PhiloxState at = take_blocks(generator, out.device().index(), static_cast<uint64_t>(out.numel()));
-  if (!hp::ops::binomial(overload, device_holding(out), view(out), view(n), view(p), at)) return std::nullopt;
+  const PhiloxState state = take_blocks(generator, out.device().index(), static_cast<uint64_t>(out.numel()));
+  if (!hp::ops::binomial(overload, device_holding(out), view(out), view(n), view(p), state)) return std::nullopt;
   return out;
 }
 
-// ---- Dropout and random slopes
+// ---- Dropout and randomized leaky ReLU
 
 using TwoTensors = std::tuple<Tensor, Tensor>;
 
@@ -209,9 +209,9 @@ std::optional<TwoTensors> dropout(const Overload& overload, const Tensor& input,
   Tensor out = at::empty_like(input), mask = at::empty_like(input, input.options().dtype(at::kBool));
   const ContiguousOutput dense_out(out), dense_mask(mask);
   const Tensor from = input.contiguous();
-  const PhiloxState at = take_blocks(std::nullopt, input.device().index(), hp::ops::narrow_blocks(input.numel()));
+  const PhiloxState state = take_blocks(std::nullopt, input.device().index(), hp::ops::blocks_for_32bit(input.numel()));
   if (!hp::ops::dropout(overload, device_holding(input), view(dense_out.tensor()), view(dense_mask.tensor()),
-                        view(from), p, at)) {
+                        view(from), p, state)) {
     return std::nullopt;
   }
   dense_out.finish();
@@ -222,14 +222,15 @@ std::optional<TwoTensors> dropout(const Overload& overload, const Tensor& input,
 std::optional<Tensor> dropout_backward(const Overload& overload, const Tensor& grad_output, const Tensor& mask,
                                        double scale) {
   if (mask.scalar_type() != at::kBool || mask.sizes() != grad_output.sizes()) return std::nullopt;
-  // Whole numbers become floating-point ones, as with torch.
+  // Integers become floating-point, as in torch.
   if (!real_floating(grad_output)) return at::mul(grad_output, at::mul(mask.to(grad_output.scalar_type()), scale));
-  // Laid out alike and dense: the order of elements does not matter.
-  const bool alike = grad_output.strides() == mask.strides() && mask.is_non_overlapping_and_dense();
-  const Tensor grad = alike ? grad_output : grad_output.contiguous(), kept = alike ? mask : mask.contiguous();
+  // With one dense layout the order of elements does not matter.
+  const bool same_strides = grad_output.strides() == mask.strides() && mask.is_non_overlapping_and_dense();
+  const Tensor grad = same_strides ? grad_output : grad_output.contiguous(),
+               dense_mask = same_strides ? mask : mask.contiguous();
   Tensor out = empty_strided(grad.sizes(), grad.strides(), grad.scalar_type(), grad.device().index());
   if (out.numel() == 0) return out;
-  if (!hp::ops::dropout_backward(overload, device_holding(grad), view(out), view(grad), view(kept), scale)) {
+  if (!hp::ops::dropout_backward(overload, device_holding(grad), view(out), view(grad), view(dense_mask), scale)) {
     return std::nullopt;
   }
   return out;
@@ -249,9 +250,9 @@ bool rrelu_with_noise(const Overload& overload, const Tensor& self, Tensor& nois
   const Tensor from = self.contiguous();
   const ContiguousOutput dense_out(out), dense_noise(noise);
   const uint64_t blocks = RandomFill{Distribution::kUniform}.blocks(to_core(self.scalar_type()), self.numel());
-  const PhiloxState at = take_blocks(generator, self.device().index(), blocks);
+  const PhiloxState state = take_blocks(generator, self.device().index(), blocks);
   if (!hp::ops::rrelu_with_noise(overload, device_holding(self), view(dense_out.tensor()), view(dense_noise.tensor()),
-                                 view(from), low, high, at)) {
+                                 view(from), low, high, state)) {
     return false;
   }
   dense_out.finish();
@@ -276,7 +277,7 @@ bool multinomial(const Overload& overload, const Tensor& self, int64_t num_sampl
                  const MaybeGenerator& generator, Tensor& out) {
   if (!real_floating(self) || self.dim() == 0 || self.dim() > 2 || self.size(-1) == 0 || num_samples <= 0 ||
       out.scalar_type() != at::kLong || (!replacement && num_samples > self.size(-1))) {
-    return false;  // torch's own error
+    return false;  // the CPU tier raises torch's error
   }
   if (!replacement || num_samples == 1) {
     at::native::multinomial_out(self, num_samples, replacement, generator, out);
@@ -291,8 +292,8 @@ bool multinomial(const Overload& overload, const Tensor& self, int64_t num_sampl
   if (self.dim() == 1 ? self.sum().eq(0).item<bool>() : self.sum(1).eq(0).any().item<bool>()) return false;
   const Tensor weights = self.contiguous();
   const ContiguousOutput dense(out);
-  const PhiloxState at = take_blocks(generator, self.device().index(), hp::ops::narrow_blocks(out.numel()));
-  if (!hp::ops::multinomial(overload, device_holding(self), view(dense.tensor()), view(weights), at)) return false;
+  const PhiloxState state = take_blocks(generator, self.device().index(), hp::ops::blocks_for_32bit(out.numel()));
+  if (!hp::ops::multinomial(overload, device_holding(self), view(dense.tensor()), view(weights), state)) return false;
   dense.finish();
   return true;
 }
@@ -303,12 +304,12 @@ std::optional<Tensor> multinomial(const Overload& overload, const Tensor& self, 
   return out;
 }
 
-// Fisher and Yates. On the host, since each exchange depends on those before it. Element i is exchanged by its word.
-void shuffle(int64_t* values, int64_t n, PhiloxState at) {
+// Fisher-Yates, on the host since each swap depends on those before it. Element i uses 32-bit random number i.
+void shuffle(int64_t* values, int64_t n, PhiloxState state) {
   for (int64_t i = 0; i < n; ++i) values[i] = i;
   PhiloxBlock block{};
   for (int64_t i = 0; i + 1 < n; ++i) {
-    if (i % 4 == 0) block = philox4x32(at.seed, at.offset + static_cast<uint64_t>(i / 4), 0);
+    if (i % 4 == 0) block = philox4x32(state.seed, state.offset + static_cast<uint64_t>(i / 4), 0);
     const auto left = static_cast<uint64_t>(n - i);
     std::swap(values[i], values[i + static_cast<int64_t>(block[i % 4] * left >> 32)]);
   }
@@ -327,9 +328,9 @@ bool randperm(const Overload& overload, int64_t n, const MaybeGenerator& generat
   if (n > most) return false;
   at::native::resize_output(out, {n});
   if (n == 0) return true;
-  const PhiloxState at = take_blocks(generator, out.device().index(), hp::ops::narrow_blocks(n));
+  const PhiloxState state = take_blocks(generator, out.device().index(), hp::ops::blocks_for_32bit(n));
   Tensor host = at::detail::empty_cpu({n}, at::kLong, false, std::nullopt);
-  shuffle(static_cast<int64_t*>(host.mutable_data_ptr()), n, at);
+  shuffle(static_cast<int64_t*>(host.mutable_data_ptr()), n, state);
   PortableScope scope(overload);
   copy_tensor(out, host, false);
   return scope.done();

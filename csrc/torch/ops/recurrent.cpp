@@ -1,4 +1,4 @@
-#include "../../ops/recurrent.h"
+#include "ops/recurrent.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -7,7 +7,7 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -16,8 +16,8 @@ Tensor with_bias(const Tensor& gates, const OptionalTensor& bias) {
   return bias && bias->defined() ? gates + *bias : gates;
 }
 
-// The cells in terms of other operators, for devices without a kernel; torch has none for the CPU either. The workspace
-// keeps the activated gates, in the order of the weights.
+// The cells composed of other operators, for devices without a kernel; torch has none for the CPU either. The workspace
+// stores the activated gates, in the order of the weights.
 std::tuple<Tensor, Tensor, Tensor> compose_lstm(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
                                                 const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
   const Tensor gates = with_bias(input_gates, input_bias) + with_bias(hidden_gates, hidden_bias);
@@ -67,10 +67,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> compose_gru_backward(const Te
   const Tensor grad_hidden = at::cat({grad_reset, grad_update, grad_fresh * reset}, 1);
   return {grad_input, grad_hidden, grad_hy * update, has_bias ? grad_input.sum(0) : Tensor(),
           has_bias ? grad_hidden.sum(0) : Tensor()};
-}
-
-Tensor contiguous(const OptionalTensor& tensor) {
-  return tensor && tensor->defined() ? tensor->contiguous() : Tensor();
 }
 
 template <class Result>
@@ -132,13 +128,13 @@ std::optional<std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>> gru_cell_backw
                                                                                     const Tensor& grad_hy,
                                                                                     const Tensor& workspace,
                                                                                     bool has_bias) {
-  const Tensor grad = grad_hy.contiguous(), kept = workspace.contiguous();
+  const Tensor grad = grad_hy.contiguous(), gates = workspace.contiguous();
   if (grad.numel() != 0 && grad.dim() == 2) {
     const int64_t batch = grad.size(0), width = grad.size(1);
     Tensor grad_input = empty({batch, 3 * width}, grad.scalar_type(), grad.device().index());
     Tensor grad_hidden = output_like(grad_input), grad_hx = output_like(grad);
     if (hp::ops::gru_cell_backward(overload, device_holding(grad), view(grad_input), view(grad_hidden), view(grad_hx),
-                                   view(grad), view(kept))) {
+                                   view(grad), view(gates))) {
       Tensor input_bias = has_bias ? grad_input.sum(0) : Tensor(),
              hidden_bias = has_bias ? grad_hidden.sum(0) : Tensor();
       return std::make_tuple(std::move(grad_input), std::move(grad_hidden), std::move(grad_hx), std::move(input_bias),

@@ -1,12 +1,12 @@
-#include "../../ops/reduction.h"
+#include "ops/reduction.h"
 
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ne.h>
 
-#include "../custom.h"
-#include "../dimensions.h"
+#include "ops/dim_mask.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -15,15 +15,15 @@ using OptionalDtype = std::optional<at::ScalarType>;
 
 bool sum(const Overload& overload, const Tensor& out, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
          OptionalDtype /*dtype*/) {
-  return hp::ops::sum(overload, device_holding(self), view(out), view(self), mask_of(self, dims), keepdim);
+  return hp::ops::sum(overload, device_holding(self), view(out), view(self), dim_mask(self, dims), keepdim);
 }
 
 bool mean(const Overload& overload, const Tensor& out, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
           OptionalDtype /*dtype*/) {
-  return hp::ops::mean(overload, device_holding(self), view(out), view(self), mask_of(self, dims), keepdim);
+  return hp::ops::mean(overload, device_holding(self), view(out), view(self), dim_mask(self, dims), keepdim);
 }
 
-// Of complex numbers: halves are multiplied until one element is left.
+// Complex products: multiplies the halves until one element is left.
 Tensor folded_product(const Overload& overload, const Tensor& self, int64_t dim) {
   PortableScope scope(overload);
   Tensor rest = self;
@@ -34,33 +34,33 @@ Tensor folded_product(const Overload& overload, const Tensor& self, int64_t dim)
     rest = std::move(product);
   }
   scope.done();
-  // A product of nothing is 1.
+  // An empty product is 1.
   return rest.size(dim) == 1 ? rest.select(dim, 0) : rest.sum(dim).fill_(1);
 }
 
 bool prod(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, bool keepdim,
           OptionalDtype /*dtype*/) {
-  if (out.is_complex() && overload.has_compiler) {
-    const Tensor given = self.dim() == 0 ? self.unsqueeze(0) : self;
-    dim = at::maybe_wrap_dim(dim, given.dim());
-    const Tensor product = folded_product(overload, given.to(out.scalar_type()), dim);
+  if (out.is_complex() && overload.portable_allowed) {
+    const Tensor source = self.dim() == 0 ? self.unsqueeze(0) : self;
+    dim = at::maybe_wrap_dim(dim, source.dim());
+    const Tensor product = folded_product(overload, source.to(out.scalar_type()), dim);
     copy_tensor(keepdim && self.dim() > 0 ? out.select(dim, 0) : out, product, false);
     return true;
   }
-  return hp::ops::prod(overload, device_holding(self), view(out), view(self), mask_of(self, dim), keepdim);
+  return hp::ops::prod(overload, device_holding(self), view(out), view(self), dim_mask(self, dim), keepdim);
 }
 
 OptionalTensor prod(const Overload& overload, const Tensor& self, OptionalDtype dtype) {
   const Tensor out = empty({}, at::native::get_dtype_from_self(self, dtype, true), self.device().index());
   if (out.is_complex()) {
-    if (!overload.has_compiler) return {};
+    if (!overload.portable_allowed) return {};
     return folded_product(overload, self.to(out.scalar_type()).reshape({-1}), 0);
   }
-  if (!hp::ops::prod(overload, device_holding(self), view(out), view(self), all_dimensions(self), false)) return {};
+  if (!hp::ops::prod(overload, device_holding(self), view(out), view(self), all_dims_mask(self), false)) return {};
   return out;
 }
 
-// Below the shape rule both are the same; dtypes are torch's own check.
+// Shared by both overloads, after torch has checked shape and dtype.
 bool nansum_into(const Overload& overload, const Tensor& out, const Tensor& self, uint64_t dims, bool keepdim) {
   auto& reduce = at::isIntegralType(self.scalar_type(), true) ? hp::ops::sum : hp::ops::nansum;
   return reduce(overload, device_holding(self), view(out), view(self), dims, keepdim);
@@ -68,7 +68,7 @@ bool nansum_into(const Overload& overload, const Tensor& out, const Tensor& self
 
 OptionalTensor nansum(const Overload& overload, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
                       OptionalDtype dtype) {
-  const uint64_t mask = mask_of(self, dims);
+  const uint64_t mask = dim_mask(self, dims);
   const Tensor out = empty(reduced_shape(self, mask, keepdim), at::native::get_dtype_from_self(self, dtype, true),
                            self.device().index());
   if (!nansum_into(overload, out, self, mask, keepdim)) return {};
@@ -78,51 +78,51 @@ OptionalTensor nansum(const Overload& overload, const Tensor& self, at::Optional
 bool nansum(const Overload& overload, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
             OptionalDtype dtype, const Tensor& out) {
   if (dtype && *dtype != out.scalar_type()) return false;
-  const uint64_t mask = mask_of(self, dims);
+  const uint64_t mask = dim_mask(self, dims);
   at::native::resize_output(out, reduced_shape(self, mask, keepdim));
   return nansum_into(overload, out, self, mask, keepdim);
 }
 
-// amax, and the overload `max` that has no dimensions.
+// amax, and max without dimensions.
 template <auto kReduce>
 bool extreme(const Overload& overload, const Tensor& out, const Tensor& self, at::IntArrayRef dims, bool keepdim) {
-  return kReduce(overload, device_holding(self), view(out), view(self), mask_of(self, dims), keepdim);
+  return kReduce(overload, device_holding(self), view(out), view(self), dim_mask(self, dims), keepdim);
 }
 template <auto kReduce>
 OptionalTensor extreme(const Overload& overload, const Tensor& self) {
-  if (self.numel() == 0) return {};  // torch's own error
+  if (self.numel() == 0) return {};  // the CPU tier raises torch's error
   const Tensor out = empty({}, self.scalar_type(), self.device().index());
-  if (!kReduce(overload, device_holding(self), view(out), view(self), all_dimensions(self), false)) return {};
+  if (!kReduce(overload, device_holding(self), view(out), view(self), all_dims_mask(self), false)) return {};
   return out;
 }
 template <auto kReduce>
 bool extreme(const Overload& overload, const Tensor& self, const Tensor& out) {
-  if (self.numel() == 0 || out.scalar_type() != self.scalar_type()) return false;  // torch's own error
+  if (self.numel() == 0 || out.scalar_type() != self.scalar_type()) return false;  // the CPU tier raises torch's error
   at::native::resize_output(out, {});
-  return kReduce(overload, device_holding(self), view(out), view(self), all_dimensions(self), false);
+  return kReduce(overload, device_holding(self), view(out), view(self), all_dims_mask(self), false);
 }
 auto amax(const auto&... args) { return extreme<&hp::ops::amax>(args...); }
 auto amin(const auto&... args) { return extreme<&hp::ops::amin>(args...); }
 
-// Of everything, of one dimension, or of several; there an empty list means none.
+// Over all elements, one dimension, or several; an empty list of several means none.
 template <auto kReduce>
 bool truth_along(const Overload& overload, const Tensor& out, const Tensor& self, uint64_t dims, bool keepdim) {
-  // A complex number is true if either part is.
-  const Tensor given = self.is_complex() ? at::ne(self, 0) : self;
-  return kReduce(overload, device_holding(self), view(out), view(given), dims, keepdim);
+  // A complex number is true if either part is nonzero.
+  const Tensor source = self.is_complex() ? at::ne(self, 0) : self;
+  return kReduce(overload, device_holding(self), view(out), view(source), dims, keepdim);
 }
 template <auto kReduce>
 bool truth(const Overload& overload, const Tensor& out, const Tensor& self) {
-  return truth_along<kReduce>(overload, out, self, all_dimensions(self), false);
+  return truth_along<kReduce>(overload, out, self, all_dims_mask(self), false);
 }
 template <auto kReduce>
 bool truth(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, bool keepdim) {
-  return truth_along<kReduce>(overload, out, self, mask_of(self, dim), keepdim);
+  return truth_along<kReduce>(overload, out, self, dim_mask(self, dim), keepdim);
 }
 template <auto kReduce>
 bool truth(const Overload& overload, const Tensor& out, const Tensor& self, at::OptionalIntArrayRef dims,
            bool keepdim) {
-  const uint64_t mask = dims && dims->empty() ? 0 : mask_of(self, dims);
+  const uint64_t mask = dims && dims->empty() ? 0 : dim_mask(self, dims);
   return truth_along<kReduce>(overload, out, self, mask, keepdim);
 }
 auto any(const auto&... args) { return truth<&hp::ops::any>(args...); }
@@ -131,9 +131,9 @@ auto all(const auto&... args) { return truth<&hp::ops::all>(args...); }
 bool vector_norm(const Overload& overload, const Tensor& out, const Tensor& self, const at::Scalar& ord,
                  at::OptionalIntArrayRef dims, bool keepdim, OptionalDtype /*dtype*/) {
   if (ord.isComplex()) return false;
-  const Tensor given = self.is_complex() ? at::abs(self) : self;
-  return hp::ops::vector_norm(overload, device_holding(self), view(out), view(given), ord.toDouble(),
-                              mask_of(self, dims), keepdim);
+  const Tensor source = self.is_complex() ? at::abs(self) : self;
+  return hp::ops::vector_norm(overload, device_holding(self), view(out), view(source), ord.toDouble(),
+                              dim_mask(self, dims), keepdim);
 }
 bool vector_norm(const Overload& overload, const Tensor& out, const Tensor& self, const std::optional<at::Scalar>& ord,
                  at::IntArrayRef dims, bool keepdim, OptionalDtype dtype = {}) {
@@ -143,11 +143,11 @@ bool vector_norm(const Overload& overload, const Tensor& out, const Tensor& self
 bool aminmax(const Overload& overload, const Tensor& smallest, const Tensor& largest, const Tensor& self,
              std::optional<int64_t> dim, bool keepdim) {
   return hp::ops::aminmax(overload, device_holding(self), view(smallest), view(largest), view(self),
-                          dim ? mask_of(self, *dim) : all_dimensions(self), keepdim);
+                          dim ? dim_mask(self, *dim) : all_dims_mask(self), keepdim);
 }
 std::optional<std::tuple<Tensor, Tensor>> aminmax(const Overload& overload, const Tensor& self, int64_t dim,
                                                   bool keepdim) {
-  const uint64_t mask = mask_of(self, dim);
+  const uint64_t mask = dim_mask(self, dim);
   if (self.numel() == 0) return {};
   const auto shape = reduced_shape(self, mask, keepdim);
   Tensor smallest = empty(shape, self.scalar_type(), self.device().index()), largest = output_like(smallest);
@@ -162,7 +162,7 @@ std::optional<std::tuple<Tensor, Tensor>> aminmax(const Overload& overload, cons
 }
 
 OptionalTensor trace(const Overload& overload, const Tensor& self) {
-  if (self.dim() != 2) return {};  // torch's own error
+  if (self.dim() != 2) return {};  // the CPU tier raises torch's error
   const Tensor out = empty({}, at::native::get_dtype_from_self(self, {}, true), self.device().index());
   if (!hp::ops::trace(overload, device_holding(self), view(out), view(self))) return {};
   return out;

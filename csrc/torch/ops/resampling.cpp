@@ -1,6 +1,6 @@
-#include "../../ops/resampling.h"
+#include "ops/resampling.h"
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -8,28 +8,28 @@ namespace {
 using at::IntArrayRef;
 using hp::ops::Resampling;
 
-using Resample = bool (*)(const Service&, Device&, const View&, const View&, Resampling, bool, const double*, int);
-using Antialiased = bool (*)(const Service&, Device&, const View&, const View&, Resampling, bool, const double*);
+using Resample = bool (*)(const OpBinding&, Device&, const View&, const View&, Resampling, bool, const double*, int);
+using Antialiased = bool (*)(const OpBinding&, Device&, const View&, const View&, Resampling, bool, const double*);
 
 template <class... Scales>
 bool run(Resample function, const Overload& overload, const Tensor& to, const Tensor& from, Resampling mode, bool align,
          const Scales&... scales) {
-  const double given[] = {scales.value_or(0)...};
+  const double factors[] = {scales.value_or(0)...};
   return with_contiguous(to, from, [&](const View& a, const View& b) {
-    return function(overload, device_holding(from), a, b, mode, align, given, sizeof...(Scales));
+    return function(overload, device_holding(from), a, b, mode, align, factors, sizeof...(Scales));
   });
 }
 
 template <class... Scales>
 bool run(Antialiased function, const Overload& overload, const Tensor& to, const Tensor& from, Resampling mode,
          bool align, const Scales&... scales) {
-  const double given[] = {scales.value_or(0)...};
+  const double factors[] = {scales.value_or(0)...};
   return with_contiguous(to, from, [&](const View& a, const View& b) {
-    return function(overload, device_holding(from), a, b, mode, align, given);
+    return function(overload, device_holding(from), a, b, mode, align, factors);
   });
 }
 
-// torch's shape rules have checked the sizes; there is an optional scale for each dimension.
+// torch's shape rules have checked the sizes; `scales` has one optional entry per dimension.
 #define HP_NEAREST(NAME, MODE)                                                                                       \
   template <class... Scales>                                                                                         \
   bool NAME(const Overload& overload, const Tensor& out, const Tensor& self, IntArrayRef, const Scales&... scales) { \

@@ -1,8 +1,8 @@
-#include "../../ops/scan.h"
+#include "ops/scan.h"
 
 #include <ATen/WrapDimUtils.h>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -33,7 +33,7 @@ bool cumprod(const Overload& overload, const Tensor& out, const Tensor& self, in
 bool has_logarithm(const Tensor& self) { return at::isFloatingType(c10::toRealValueType(self.scalar_type())); }
 
 OptionalTensor logcumsumexp(const Overload& overload, const Tensor& self, int64_t dim) {
-  if (!has_logarithm(self)) return {};  // torch's own error
+  if (!has_logarithm(self)) return {};  // the CPU tier raises torch's error
   const Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index());
   if (!into<&hp::ops::logcumsumexp>(overload, out, self, dim)) return {};
   return out;
@@ -44,22 +44,17 @@ bool logcumsumexp(const Overload& overload, const Tensor& self, int64_t dim, con
   return into<&hp::ops::logcumsumexp>(overload, out, self, dim);
 }
 
-// Outputs have their sizes already.
+// Outputs have their final sizes.
 template <auto kScan>
-bool with_places(const Overload& overload, const Tensor& self, const Tensor& values, const Tensor& places,
-                 int64_t dim) {
+bool with_indices(const Overload& overload, const Tensor& self, const Tensor& values, const Tensor& indices,
+                  int64_t dim) {
   dim = at::maybe_wrap_dim(dim, self.dim());
-  if (self.numel() == 0) return true;
-  const Tensor from = self.contiguous();
-  const ContiguousOutput first(values), second(places);
-  if (!kScan(overload, device_holding(self), view(first.tensor()), view(second.tensor()), view(from), dim))
-    return false;
-  first.finish();
-  second.finish();
-  return true;
+  return with_contiguous(values, indices, self, [&](const View& to, const View& index, const View& from) {
+    return kScan(overload, device_holding(self), to, index, from, dim);
+  });
 }
-auto cummax(const auto&... args) { return with_places<&hp::ops::cummax>(args...); }
-auto cummin(const auto&... args) { return with_places<&hp::ops::cummin>(args...); }
+auto cummax(const auto&... args) { return with_indices<&hp::ops::cummax>(args...); }
+auto cummin(const auto&... args) { return with_indices<&hp::ops::cummin>(args...); }
 
 }  // namespace
 }  // namespace hp::torch_adapter::ops

@@ -1,4 +1,4 @@
-#include "../../ops/scatter.h"
+#include "ops/scatter.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
@@ -14,22 +14,22 @@
 
 #include <limits>
 
-#include "../custom.h"
-#include "../index_shape.h"
+#include "ops/advanced_index.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
-using hp::ops::Write;
+using hp::ops::ScatterOp;
 
-// One value in device memory.
+// A 0-dim tensor with one value.
 Tensor value_like(const Tensor& tensor, const at::Scalar& value) { return at::full({}, value, tensor.options()); }
 
-// What `write` starts with where the old value does not count.
-Tensor neutral(const Tensor& out, Write write) {
-  if (write == Write::kAdd) return value_like(out, 0);
-  if (write == Write::kMultiply) return value_like(out, 1);
-  const bool greatest = write == Write::kMax;
+// The value that `write` starts from if the old one is excluded.
+Tensor neutral(const Tensor& out, ScatterOp write) {
+  if (write == ScatterOp::kAdd) return value_like(out, 0);
+  if (write == ScatterOp::kMultiply) return value_like(out, 1);
+  const bool greatest = write == ScatterOp::kMax;
   if (out.is_floating_point()) {
     const double infinity = std::numeric_limits<double>::infinity();
     return value_like(out, greatest ? -infinity : infinity);
@@ -41,7 +41,7 @@ Tensor neutral(const Tensor& out, Write write) {
   return value_like(out, greatest ? -top - 1 : top);
 }
 
-// A mean is a sum, and a division by the number of its terms; integers are rounded down.
+// A mean is a sum divided by the number of its terms; integers are rounded down.
 void divide_by_counts(const Tensor& out, const Tensor& counts) {
   counts.masked_fill_(at::eq(counts, 0), 1);
   if (out.is_floating_point() || out.is_complex()) {
@@ -51,11 +51,11 @@ void divide_by_counts(const Tensor& out, const Tensor& counts) {
   }
 }
 
-std::optional<Write> reduction(std::string_view name) {
-  if (name == "sum" || name == "mean" || name == "add") return Write::kAdd;
-  if (name == "prod" || name == "multiply") return Write::kMultiply;
-  if (name == "amax") return Write::kMax;
-  if (name == "amin") return Write::kMin;
+std::optional<ScatterOp> reduction(std::string_view name) {
+  if (name == "sum" || name == "mean" || name == "add") return ScatterOp::kAdd;
+  if (name == "prod" || name == "multiply") return ScatterOp::kMultiply;
+  if (name == "amax") return ScatterOp::kMax;
+  if (name == "amin") return ScatterOp::kMin;
   return std::nullopt;
 }
 
@@ -63,25 +63,25 @@ void start(const Tensor& out, const Tensor& self) {
   if (!out.is_same(self)) copy_tensor(out, self, false);
 }
 
-// Whether kernels can do it; asked before anything is written.
-bool writable(const Tensor& out, Write write) {
+// Whether kernels support the write; checked before anything is written.
+bool writable(const Tensor& out, ScatterOp write) {
   const DType dtype = to_core(out.scalar_type());
-  return dtype != DType::kNone && (!is_complex(dtype) || write == Write::kSet || write == Write::kAdd);
+  return dtype != DType::kNone && (!is_complex(dtype) || write == ScatterOp::kSet || write == ScatterOp::kAdd);
 }
 
 // ---- scatter
 
 bool scatter_into(const Overload& overload, const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src,
-                  Write write) {
+                  ScatterOp write) {
   return hp::ops::scatter(overload, device_holding(out), view(out), view(index), view(src),
                           at::maybe_wrap_dim(dim, out.dim()), write);
 }
 
 bool scatter(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index,
              const Tensor& src) {
-  if (!writable(out, Write::kSet)) return false;
+  if (!writable(out, ScatterOp::kSet)) return false;
   start(out, self);
-  return index.numel() == 0 || scatter_into(overload, out, dim, index, src, Write::kSet);
+  return index.numel() == 0 || scatter_into(overload, out, dim, index, src, ScatterOp::kSet);
 }
 
 bool scatter(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index,
@@ -91,12 +91,12 @@ bool scatter(const Overload& overload, const Tensor& out, const Tensor& self, in
 
 bool scatter_reduce(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index,
                     const Tensor& src, std::string_view reduce, bool include_self) {
-  const std::optional<Write> write = reduction(reduce);
+  const std::optional<ScatterOp> write = reduction(reduce);
   if (!write || !writable(out, *write)) return false;
   start(out, self);
   if (index.numel() == 0) return true;
   if (!include_self &&
-      !scatter_into(overload, out, dim, index, neutral(out, *write).expand(index.sizes()), Write::kSet))
+      !scatter_into(overload, out, dim, index, neutral(out, *write).expand(index.sizes()), ScatterOp::kSet))
     return false;
   if (!scatter_into(overload, out, dim, index, src, *write)) return false;
   if (reduce != "mean") return true;
@@ -118,15 +118,15 @@ bool scatter_reduce(const Overload& overload, const Tensor& out, const Tensor& s
   return scatter_reduce(overload, out, self, dim, index, value_like(out, value).expand(index.sizes()), reduce, true);
 }
 
-// ---- index_add and its kin
+// ---- index_add and related operators
 
 bool write_slices(const Overload& overload, const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src,
-                  Write write, bool negative = false) {
+                  ScatterOp write, bool negative = false) {
   return hp::ops::index_write(overload, device_holding(out), view(out), view(index), view(src),
                               at::maybe_wrap_dim(dim, out.dim()), write, negative);
 }
 
-// One value for all slices.
+// Expands one value to all slices.
 Tensor as_slices(const Tensor& value, const Tensor& out, int64_t dim, const Tensor& index) {
   std::vector<int64_t> sizes(out.sizes().begin(), out.sizes().end());
   if (!sizes.empty()) sizes[at::maybe_wrap_dim(dim, out.dim())] = index.numel();
@@ -135,29 +135,29 @@ Tensor as_slices(const Tensor& value, const Tensor& out, int64_t dim, const Tens
 
 bool index_add(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index,
                const Tensor& source, const at::Scalar& alpha) {
-  if (!writable(out, Write::kAdd)) return false;
+  if (!writable(out, ScatterOp::kAdd)) return false;
   start(out, self);
   if (index.numel() == 0 || out.numel() == 0) return true;
   const Tensor scaled = alpha.equal(1) ? source : at::mul(source, alpha);
-  return write_slices(overload, out, dim, index, scaled, Write::kAdd);
+  return write_slices(overload, out, dim, index, scaled, ScatterOp::kAdd);
 }
 
 bool index_copy(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index,
                 const Tensor& source) {
-  if (!writable(out, Write::kSet)) return false;
+  if (!writable(out, ScatterOp::kSet)) return false;
   start(out, self);
   if (index.numel() == 0 || out.numel() == 0) return true;
-  return write_slices(overload, out, dim, index, source, Write::kSet);
+  return write_slices(overload, out, dim, index, source, ScatterOp::kSet);
 }
 
 bool index_reduce(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index,
                   const Tensor& source, std::string_view reduce, bool include_self) {
-  const std::optional<Write> write = reduction(reduce);
+  const std::optional<ScatterOp> write = reduction(reduce);
   if (!write || !writable(out, *write)) return false;
   start(out, self);
   if (index.numel() == 0 || out.numel() == 0) return true;
   if (!include_self &&
-      !write_slices(overload, out, dim, index, as_slices(neutral(out, *write), out, dim, index), Write::kSet))
+      !write_slices(overload, out, dim, index, as_slices(neutral(out, *write), out, dim, index), ScatterOp::kSet))
     return false;
   if (!write_slices(overload, out, dim, index, source, *write)) return false;
   if (reduce != "mean") return true;
@@ -168,7 +168,7 @@ bool index_reduce(const Overload& overload, const Tensor& out, const Tensor& sel
 }
 
 bool index_fill(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
-  if (index.scalar_type() != at::kLong || index.dim() > 1 || value.dim() != 0 || !writable(self, Write::kSet)) {
+  if (index.scalar_type() != at::kLong || index.dim() > 1 || value.dim() != 0 || !writable(self, ScatterOp::kSet)) {
     return false;
   }
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;
@@ -176,7 +176,8 @@ bool index_fill(const Overload& overload, const Tensor& self, int64_t dim, const
   at::assert_no_overlap(self, value);
   if (index.numel() == 0 || self.numel() == 0) return true;
   const Tensor same = value.to(self.scalar_type());
-  return write_slices(overload, self, dim, index, as_slices(same, self, dim, index), Write::kSet, /*negative=*/true);
+  return write_slices(overload, self, dim, index, as_slices(same, self, dim, index), ScatterOp::kSet,
+                      /*negative=*/true);
 }
 bool index_fill(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& index,
                 const at::Scalar& value) {
@@ -186,7 +187,7 @@ bool index_fill(const Overload& overload, const Tensor& self, int64_t dim, const
 
 // ---- index_put
 
-// The mask, if there is nothing but one, over the first dimensions that it does not leave out.
+// The mask, expanded over `self`, if it is the only index; else undefined.
 Tensor only_mask(const Tensor& self, const c10::List<OptionalTensor>& indices) {
   Tensor mask;
   int64_t before = 0, covered = 0;
@@ -210,20 +211,20 @@ Tensor only_mask(const Tensor& self, const c10::List<OptionalTensor>& indices) {
 bool index_put(const Overload& overload, const Tensor& self, const c10::List<OptionalTensor>& indices,
                const Tensor& values, bool accumulate, bool /*unsafe*/) {
   if (self.scalar_type() != values.scalar_type() || static_cast<int64_t>(indices.size()) > self.dim()) return false;
-  const Write write = accumulate ? Write::kAdd : Write::kSet;
+  const ScatterOp write = accumulate ? ScatterOp::kAdd : ScatterOp::kSet;
   if (!writable(self, write) || at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;
   at::assert_no_overlap(self, values);
   for (const OptionalTensor each : indices) {
     if (each && each->defined()) at::assert_no_overlap(self, *each);
   }
   if (!accumulate && values.numel() == 1) {
-    // No need to know where the mask is set.
+    // The positions of the mask's elements are not needed.
     if (const Tensor mask = only_mask(self, indices); mask.defined()) {
       Tensor(self).masked_fill_(mask, values.reshape({}));
       return true;
     }
   }
-  IndexShape shape(self, indices);
+  IndexedView shape(self, indices);
   TORCH_CHECK_INDEX(at::is_expandable_to(values.sizes(), shape.sizes), "shape mismatch: value tensor of shape ",
                     values.sizes(), " cannot be broadcast to indexing result of shape ", at::IntArrayRef(shape.sizes));
   const Tensor spread = values.expand(shape.sizes);
@@ -232,9 +233,7 @@ bool index_put(const Overload& overload, const Tensor& self, const c10::List<Opt
     accumulate ? shape.self.add_(spread) : shape.self.copy_(spread);
     return true;
   }
-  if (!same_index_types(shape.indices)) {
-    for (Tensor& each : shape.indices) each = each.to(at::kLong);
-  }
+  unify_index_dtypes(shape.indices);
   return hp::ops::index_put(overload, device_holding(self), view(shape.self), view(spread), shape.views(), shape.first,
                             write);
 }
@@ -242,15 +241,15 @@ bool index_put(const Overload& overload, const Tensor& self, const c10::List<Opt
 bool put(const Overload& overload, const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
   if (index.scalar_type() != at::kLong || self.scalar_type() != source.scalar_type() || index.numel() != source.numel())
     return false;
-  const Write write = accumulate ? Write::kAdd : Write::kSet;
+  const ScatterOp write = accumulate ? ScatterOp::kAdd : ScatterOp::kSet;
   if (!writable(self, write) || (self.numel() == 0 && index.numel() != 0)) return false;
   at::assert_no_internal_overlap(self);
   at::assert_no_overlap(self, index);
   at::assert_no_overlap(self, source);
   if (index.numel() == 0) return true;
   const Tensor dense = self.contiguous(), flat = dense.view(-1), values = source.reshape(-1),
-               places = index.reshape(-1);
-  if (!hp::ops::index_put(overload, device_holding(self), view(flat), view(values), {view(places)}, 0, write)) {
+               flat_index = index.reshape(-1);
+  if (!hp::ops::index_put(overload, device_holding(self), view(flat), view(values), {view(flat_index)}, 0, write)) {
     return false;
   }
   if (!dense.is_same(self)) copy_tensor(self, dense, false);
@@ -263,19 +262,19 @@ std::optional<Tensor> embedding_dense_backward(const Overload& overload, const T
                                                const Tensor& indices, int64_t num_weights, int64_t padding_idx,
                                                bool scale_grad_by_freq) {
   if ((indices.scalar_type() != at::kLong && indices.scalar_type() != at::kInt) || grad_output.dim() == 0 ||
-      !writable(grad_output, Write::kAdd))
+      !writable(grad_output, ScatterOp::kAdd))
     return std::nullopt;
   const int64_t width = grad_output.size(-1);
   Tensor out = at::zeros({num_weights, width}, grad_output.options());
   if (grad_output.numel() == 0 || num_weights == 0) return out;
-  const Tensor places = indices.reshape(-1).contiguous();
-  Tensor grad = grad_output.reshape({places.numel(), width}).contiguous();
+  const Tensor flat_index = indices.reshape(-1).contiguous();
+  Tensor grad = grad_output.reshape({flat_index.numel(), width}).contiguous();
   if (scale_grad_by_freq) {
     const Tensor counts = at::zeros({num_weights}, grad.options());
-    counts.index_add_(0, places, at::ones({1}, grad.options()).expand(places.numel()));
-    grad = at::div(grad, at::index_select(counts, 0, places).unsqueeze(1)).contiguous();
+    counts.index_add_(0, flat_index, at::ones({1}, grad.options()).expand(flat_index.numel()));
+    grad = at::div(grad, at::index_select(counts, 0, flat_index).unsqueeze(1)).contiguous();
   }
-  if (!hp::ops::embedding_dense_backward(overload, device_holding(out), view(out), view(grad), view(places))) {
+  if (!hp::ops::embedding_dense_backward(overload, device_holding(out), view(out), view(grad), view(flat_index))) {
     return std::nullopt;
   }
   if (padding_idx >= 0) out.select(0, padding_idx).zero_();

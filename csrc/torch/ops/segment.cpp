@@ -1,4 +1,4 @@
-#include "../../ops/segment.h"
+#include "ops/segment.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/amin.h>
@@ -10,7 +10,7 @@
 
 #include <limits>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
@@ -24,21 +24,21 @@ std::optional<int64_t> reduction_of(std::string_view name) {
   return found - std::begin(names);
 }
 
-// What to start with.
+// The initial value of a reduction.
 double start(int64_t reduction, const std::optional<at::Scalar>& initial) {
   constexpr double starts[] = {-kInfinity, 0, kInfinity, 0, 1};
   return initial ? initial->to<double>() : starts[reduction];
 }
 
-// Offsets of 64 bits, contiguous; nothing where torch would complain.
-OptionalTensor settled(const Tensor& data, const OptionalTensor& lengths, const OptionalTensor& offsets, int64_t axis,
-                       bool checked) {
+// Contiguous int64 offsets; nothing if torch would raise an error.
+OptionalTensor segment_offsets(const Tensor& data, const OptionalTensor& lengths, const OptionalTensor& offsets,
+                               int64_t axis, bool checked) {
   const bool by_length = !offsets || !offsets->defined();
   if (by_length && (!lengths || !lengths->defined())) return {};
-  const Tensor& given = by_length ? *lengths : *offsets;
-  if ((given.scalar_type() != at::kLong && given.scalar_type() != at::kInt) || given.dim() != axis + 1) return {};
-  if (given.sizes().slice(0, axis) != data.sizes().slice(0, axis)) return {};
-  const Tensor from = given.to(at::kLong);
+  const Tensor& source = by_length ? *lengths : *offsets;
+  if ((source.scalar_type() != at::kLong && source.scalar_type() != at::kInt) || source.dim() != axis + 1) return {};
+  if (source.sizes().slice(0, axis) != data.sizes().slice(0, axis)) return {};
+  const Tensor from = source.to(at::kLong);
   if (!by_length) return from.size(axis) == 0 ? OptionalTensor() : from.contiguous();
   if (checked && from.numel() > 0) {
     if (at::amin(from).item<int64_t>() < 0) return {};
@@ -60,14 +60,14 @@ OptionalTensor segment_reduce(const Overload& overload, const Tensor& data, std:
   const auto reduction = reduction_of(reduce);
   if (!reduction || !takes(data, axis) || (indices && indices->defined())) return {};
   axis = at::maybe_wrap_dim(axis, data.dim());
-  const OptionalTensor places = settled(data, lengths, offsets, axis, !unsafe);
-  if (!places) return {};
+  const OptionalTensor bounds = segment_offsets(data, lengths, offsets, axis, !unsafe);
+  if (!bounds) return {};
   std::vector<int64_t> shape = data.sizes().vec();
-  shape[axis] = places->size(axis) - 1;
+  shape[axis] = bounds->size(axis) - 1;
   Tensor out = empty(shape, data.scalar_type(), data.device().index());
   if (out.numel() == 0) return out;
   const Tensor from = data.contiguous();
-  if (!hp::ops::segment_reduce(overload, device_holding(data), view(out), view(from), view(*places), *reduction, axis,
+  if (!hp::ops::segment_reduce(overload, device_holding(data), view(out), view(from), view(*bounds), *reduction, axis,
                                initial.has_value(), start(*reduction, initial)))
     return {};
   return out;
@@ -82,16 +82,16 @@ OptionalTensor segment_reduce_backward(const Overload& overload, const Tensor& g
       output.scalar_type() != data.scalar_type() || grad.sizes() != output.sizes())
     return {};
   axis = at::maybe_wrap_dim(axis, data.dim());
-  const OptionalTensor places = settled(data, lengths, offsets, axis, false);
-  if (!places) return {};
+  const OptionalTensor bounds = segment_offsets(data, lengths, offsets, axis, false);
+  if (!bounds) return {};
   std::vector<int64_t> shape = data.sizes().vec();
-  shape[axis] = places->size(axis) - 1;
+  shape[axis] = bounds->size(axis) - 1;
   if (grad.sizes() != at::IntArrayRef(shape)) return {};
   const Tensor from = data.contiguous(), g = grad.contiguous(), y = output.contiguous();
   Tensor out = at::zeros_like(from);
   if (out.numel() == 0 || grad.numel() == 0) return out;
   if (!hp::ops::segment_reduce_backward(overload, device_holding(data), view(out), view(g), view(y), view(from),
-                                        view(*places), *reduction, axis, start(*reduction, initial)))
+                                        view(*bounds), *reduction, axis, start(*reduction, initial)))
     return {};
   return out;
 }

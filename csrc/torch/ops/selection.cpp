@@ -1,4 +1,4 @@
-#include "../../ops/selection.h"
+#include "ops/selection.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -24,27 +24,27 @@
 
 #include <cmath>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
-using hp::ops::Places;
+using hp::ops::SelectionOffsets;
 
-bool known(const Tensor& tensor) { return to_core(tensor.scalar_type()) != DType::kNone; }
+bool has_core_dtype(const Tensor& tensor) { return to_core(tensor.scalar_type()) != DType::kNone; }
 
 Tensor integers(const Tensor& like, at::IntArrayRef sizes) { return empty(sizes, at::kLong, like.device().index()); }
 
-// Served by other operators of the device.
+// Counts a call that other operators of the device serve.
 bool decomposed(const Overload& overload) {
   overload.op.count(Tier::kDecomposition);
   return true;
 }
 
-// ---- masks
+// ---- Masks
 
 bool masked_fill(const Overload& overload, const Tensor& self, const Tensor& mask, const Tensor& value) {
-  if (mask.scalar_type() != at::kBool || value.dim() != 0 || !known(self) ||
+  if (mask.scalar_type() != at::kBool || value.dim() != 0 || !has_core_dtype(self) ||
       at::has_internal_overlap(self) == at::MemOverlap::Yes || !at::is_expandable_to(mask.sizes(), self.sizes()) ||
       (value.is_complex() && !self.is_complex()))
     return false;
@@ -66,33 +66,33 @@ bool masked_fill(const Overload& overload, const Tensor& self, const Tensor& mas
   return masked_fill(overload, self, mask, at::full({}, value, self.options()));
 }
 
-bool masked_select(const Overload& overload, const Tensor& self, const Tensor& mask, Tensor* out, Tensor& made) {
-  if (mask.scalar_type() != at::kBool || !known(self) || (out && out->scalar_type() != self.scalar_type())) {
+bool masked_select(const Overload& overload, const Tensor& self, const Tensor& mask, Tensor* out, Tensor& result) {
+  if (mask.scalar_type() != at::kBool || !has_core_dtype(self) || (out && out->scalar_type() != self.scalar_type())) {
     return false;
   }
   const auto [a, b] = at::expand_outplace(mask, self);
   const Tensor chosen = a->contiguous(), from = b->contiguous();
   Device& device = device_holding(self);
-  const Places places = Places::of_nonzero(overload, device, view(chosen));
-  if (!places.available()) return false;
-  const int64_t total = places.total();
+  const SelectionOffsets offsets = SelectionOffsets::of_nonzero(overload, device, view(chosen));
+  if (!offsets.available()) return false;
+  const int64_t total = offsets.total();
   if (out == nullptr) {
-    made = empty({total}, self.scalar_type(), self.device().index());
+    result = empty({total}, self.scalar_type(), self.device().index());
   } else {
     at::assert_no_internal_overlap(*out);
     at::assert_no_overlap(*out, self);
     at::assert_no_overlap(*out, mask);
     at::native::resize_output(*out, {total});
   }
-  const ContiguousOutput target(out ? *out : made);
-  if (!hp::ops::masked_select(overload, device, view(target.tensor()), view(from), view(chosen), places)) return false;
+  const ContiguousOutput target(out ? *out : result);
+  if (!hp::ops::masked_select(overload, device, view(target.tensor()), view(from), view(chosen), offsets)) return false;
   target.finish();
   return true;
 }
 std::optional<Tensor> masked_select(const Overload& overload, const Tensor& self, const Tensor& mask) {
-  Tensor made;
-  if (!masked_select(overload, self, mask, nullptr, made)) return std::nullopt;
-  return made;
+  Tensor result;
+  if (!masked_select(overload, self, mask, nullptr, result)) return std::nullopt;
+  return result;
 }
 bool masked_select(const Overload& overload, const Tensor& self, const Tensor& mask, Tensor& out) {
   Tensor none;
@@ -100,7 +100,7 @@ bool masked_select(const Overload& overload, const Tensor& self, const Tensor& m
 }
 
 bool masked_scatter(const Overload& overload, const Tensor& self, const Tensor& mask, const Tensor& source) {
-  if (mask.scalar_type() != at::kBool || self.scalar_type() != source.scalar_type() || !known(self) ||
+  if (mask.scalar_type() != at::kBool || self.scalar_type() != source.scalar_type() || !has_core_dtype(self) ||
       !at::is_expandable_to(mask.sizes(), self.sizes()))
     return false;
   at::assert_no_internal_overlap(self);
@@ -108,8 +108,8 @@ bool masked_scatter(const Overload& overload, const Tensor& self, const Tensor& 
   if (self.numel() == 0) return true;
   const Tensor chosen = mask.expand(self.sizes()).contiguous(), from = source.contiguous(), to = self.contiguous();
   Device& device = device_holding(self);
-  const Places places = Places::of_nonzero(overload, device, view(chosen));
-  if (!places.available() || !hp::ops::masked_scatter(overload, device, view(to), view(chosen), view(from), places))
+  const SelectionOffsets offsets = SelectionOffsets::of_nonzero(overload, device, view(chosen));
+  if (!offsets.available() || !hp::ops::masked_scatter(overload, device, view(to), view(chosen), view(from), offsets))
     return false;
   if (!to.is_same(self)) copy_tensor(self, to, false);
   return true;
@@ -118,43 +118,35 @@ bool masked_scatter(const Overload& overload, const Tensor& self, const Tensor& 
 // ---- nonzero
 
 std::optional<Tensor> nonzero(const Overload& overload, const Tensor& self) {
-  if (!known(self) || self.dim() > kMaxDimensions) return std::nullopt;
+  if (!has_core_dtype(self) || self.dim() > kMaxKernelRank) return std::nullopt;
   const Tensor from = self.contiguous();
   Device& device = device_holding(self);
-  const Places places = Places::of_nonzero(overload, device, view(from));
-  if (!places.available()) return std::nullopt;
-  const Tensor out = integers(self, {places.total(), self.dim()});
+  const SelectionOffsets offsets = SelectionOffsets::of_nonzero(overload, device, view(from));
+  if (!offsets.available()) return std::nullopt;
+  const Tensor out = integers(self, {offsets.total(), self.dim()});
   if (out.numel() == 0) return out;
-  if (!hp::ops::nonzero(overload, device, view(out), view(from), places)) return std::nullopt;
+  if (!hp::ops::nonzero(overload, device, view(out), view(from), offsets)) return std::nullopt;
   return out;
 }
 bool nonzero(const Overload& overload, const Tensor& self, Tensor& out) {
   if (out.scalar_type() != at::kLong) return false;
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
-  const std::optional<Tensor> made = nonzero(overload, self);
-  if (!made) return false;
-  at::native::resize_output(out, made->sizes());
-  copy_tensor(out, *made, false);
-  return true;
+  return resize_and_copy(out, nonzero(overload, self));
 }
 std::optional<Tensor> nonzero(const Overload& overload, const Tensor& self, int64_t size, int64_t fill_value) {
-  if (!known(self) || self.dim() > kMaxDimensions || size < 0) return std::nullopt;
+  if (!has_core_dtype(self) || self.dim() > kMaxKernelRank || size < 0) return std::nullopt;
   const Tensor from = self.contiguous(),
                out = at::full({size, self.dim()}, fill_value, self.options().dtype(at::kLong));
   if (out.numel() == 0 || self.numel() == 0) return out;
   Device& device = device_holding(self);
-  const Places places = Places::of_nonzero(overload, device, view(from));
-  if (!places.available() || !hp::ops::nonzero(overload, device, view(out), view(from), places)) return std::nullopt;
+  const SelectionOffsets offsets = SelectionOffsets::of_nonzero(overload, device, view(from));
+  if (!offsets.available() || !hp::ops::nonzero(overload, device, view(out), view(from), offsets)) return std::nullopt;
   return out;
 }
 bool nonzero(const Overload& overload, const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
   if (out.scalar_type() != at::kLong) return false;
-  const std::optional<Tensor> made = nonzero(overload, self, size, fill_value);
-  if (!made) return false;
-  at::native::resize_output(out, made->sizes());
-  copy_tensor(out, *made, false);
-  return true;
+  return resize_and_copy(out, nonzero(overload, self, size, fill_value));
 }
 
 std::optional<Tensor> count_nonzero(const Overload& overload, const Tensor& self, at::IntArrayRef dim) {
@@ -164,41 +156,41 @@ std::optional<Tensor> count_nonzero(const Overload& overload, const Tensor& self
   return out;
 }
 
-// ---- different elements
+// ---- Unique elements
 
 using Unique = std::tuple<Tensor, Tensor, Tensor>;
 
 std::optional<Unique> runs(const Overload& overload, const Tensor& flat, const Tensor& order, at::IntArrayRef sizes,
                            bool return_inverse, bool return_counts) {
   Device& device = device_holding(flat);
-  const Places places = Places::of_heads(overload, device, view(flat));
-  if (!places.available()) return std::nullopt;
-  const int64_t total = flat.numel() == 0 ? 0 : places.total();
+  const SelectionOffsets offsets = SelectionOffsets::of_run_starts(overload, device, view(flat));
+  if (!offsets.available()) return std::nullopt;
+  const int64_t total = flat.numel() == 0 ? 0 : offsets.total();
   Tensor out = empty({total}, flat.scalar_type(), flat.device().index());
   Tensor inverse = return_inverse ? integers(flat, sizes) : integers(flat, {0});
   Tensor counts = integers(flat, {return_counts ? total : 0});
   if (total > 0 && !hp::ops::unique(overload, device, view(out), return_inverse ? view(inverse) : View{},
-                                    return_counts ? view(counts) : View{}, view(flat), view(order), places))
+                                    return_counts ? view(counts) : View{}, view(flat), view(order), offsets))
     return std::nullopt;
   return Unique(std::move(out), std::move(inverse), std::move(counts));
 }
 
 std::optional<Unique> unique(const Overload& overload, const Tensor& self, bool /*sorted*/, bool return_inverse,
                              bool return_counts) {
-  if (!known(self) || self.is_complex()) return std::nullopt;
+  if (!has_core_dtype(self) || self.is_complex()) return std::nullopt;
   const auto [sorted, order] = at::sort(self.reshape(-1), /*stable=*/true, 0, false);
   return runs(overload, sorted.contiguous(), order.contiguous(), self.sizes(), return_inverse, return_counts);
 }
 std::optional<std::tuple<Tensor, Tensor>> unique(const Overload& overload, const Tensor& self, bool sorted,
                                                  bool return_inverse) {
-  auto made = unique(overload, self, sorted, return_inverse, false);
-  if (!made) return std::nullopt;
-  return std::make_tuple(std::get<0>(*made), std::get<1>(*made));
+  auto result = unique(overload, self, sorted, return_inverse, false);
+  if (!result) return std::nullopt;
+  return std::make_tuple(std::get<0>(*result), std::get<1>(*result));
 }
 
 std::optional<Unique> unique_consecutive(const Overload& overload, const Tensor& self, bool return_inverse,
                                          bool return_counts, std::optional<int64_t> dim) {
-  if (!known(self) || self.is_complex()) return std::nullopt;
+  if (!has_core_dtype(self) || self.is_complex()) return std::nullopt;
   if (dim && (self.dim() != 1 || self.numel() == 0)) {
     decomposed(overload);
     return at::unique_dim_consecutive(self, *dim, return_inverse, return_counts);
@@ -214,21 +206,21 @@ std::optional<Tensor> repeat_interleave(const Overload& overload, const Tensor& 
   if (repeats.numel() == 0) return empty({0}, repeats.scalar_type(), repeats.device().index());
   Device& device = device_holding(repeats);
   const Tensor from = repeats.contiguous();
-  const Places places = Places::of_repeats(overload, device, view(from));
-  if (!places.available()) return std::nullopt;
-  const int64_t total = output_size ? *output_size : places.total();
+  const SelectionOffsets offsets = SelectionOffsets::of_repeats(overload, device, view(from));
+  if (!offsets.available()) return std::nullopt;
+  const int64_t total = output_size ? *output_size : offsets.total();
   TORCH_CHECK(total >= 0, "repeats can not be negative");
   Tensor out = empty({total}, repeats.scalar_type(), repeats.device().index());
-  if (total > 0 && !hp::ops::repeat_interleave(overload, device, view(out), view(from), places)) return std::nullopt;
+  if (total > 0 && !hp::ops::repeat_interleave(overload, device, view(out), view(from), offsets)) return std::nullopt;
   return out;
 }
 
-// ---- sorted rows
+// ---- Searching and sorting rows
 
 bool searchsorted(const Overload& overload, const Tensor& sorted, const Tensor& self, bool out_int32, bool right,
                   std::optional<std::string_view> side, const OptionalTensor& sorter, Tensor& out) {
   const bool has_sorter = sorter && sorter->defined();
-  if (sorted.dim() == 0 || sorted.scalar_type() != self.scalar_type() || !known(self) || self.is_complex() ||
+  if (sorted.dim() == 0 || sorted.scalar_type() != self.scalar_type() || !has_core_dtype(self) || self.is_complex() ||
       (side && *side != "left" && *side != "right") || (side && *side == "left" && right) ||
       out.scalar_type() != (out_int32 ? at::kInt : at::kLong) || (out_int32 && sorted.size(-1) >= INT32_MAX))
     return false;
@@ -292,7 +284,7 @@ bool isin(const Overload& overload, const Tensor& out, const Tensor& elements, c
   }
   const Tensor self = elements.to(common).contiguous();
   Tensor among = test_elements.reshape(-1).to(common).contiguous();
-  if (among.numel() > hp::ops::kFewMembers) among = std::get<0>(at::sort(among)).contiguous();
+  if (among.numel() > hp::ops::kMaxUnsortedMembers) among = std::get<0>(at::sort(among)).contiguous();
   const ContiguousOutput target(out);
   if (!hp::ops::isin(overload, device_holding(out), view(target.tensor()), view(self), view(among), invert)) {
     return false;
@@ -312,20 +304,20 @@ bool isin(const Overload& overload, const Tensor& out, const at::Scalar& element
   return decomposed(overload);
 }
 
-// ---- counting
+// ---- Counting
 
 std::optional<Tensor> bincount(const Overload& overload, const Tensor& self, const OptionalTensor& weights,
                                int64_t minlength) {
   const bool weighted = weights && weights->defined();
-  if (self.dim() != 1 || !at::isIntegralType(self.scalar_type(), false) || !known(self) || minlength < 0 ||
-      (weighted && (weights->sizes() != self.sizes() || !known(*weights) || weights->is_complex())))
+  if (self.dim() != 1 || !at::isIntegralType(self.scalar_type(), false) || !has_core_dtype(self) || minlength < 0 ||
+      (weighted && (weights->sizes() != self.sizes() || !has_core_dtype(*weights) || weights->is_complex())))
     return std::nullopt;
   at::ScalarType dtype = at::kLong;
   if (weighted) dtype = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
   const at::TensorOptions options = self.options().dtype(dtype);
   int64_t length = minlength;
   if (self.numel() > 0) {
-    if (at::amin(self).item<int64_t>() < 0) return std::nullopt;  // torch's own error
+    if (at::amin(self).item<int64_t>() < 0) return std::nullopt;  // the CPU tier raises torch's error
     length = std::max(length, at::amax(self).item<int64_t>() + 1);
   } else if (!weighted) {
     return at::zeros({minlength}, options);
@@ -339,39 +331,39 @@ std::optional<Tensor> bincount(const Overload& overload, const Tensor& self, con
 
 std::optional<Tensor> histc(const Overload& overload, const Tensor& self, int64_t bins, const at::Scalar& min,
                             const at::Scalar& max) {
-  if (!self.is_floating_point() || bins <= 0 || !known(self)) return std::nullopt;
+  if (!self.is_floating_point() || bins <= 0 || !has_core_dtype(self)) return std::nullopt;
   double low = min.to<double>(), high = max.to<double>();
   if (low == high && self.numel() > 0) {
     low = at::amin(self).item<double>();
     high = at::amax(self).item<double>();
   }
   if (low == high) low -= 1, high += 1;
-  if (!(low < high) || std::isinf(low) || std::isinf(high)) return std::nullopt;  // torch's own error
+  if (!(low < high) || std::isinf(low) || std::isinf(high)) return std::nullopt;  // the CPU tier raises torch's error
   Tensor out = at::zeros({bins + 1}, self.options());
   if (self.numel() > 0) {
     const Tensor flat = self.reshape(-1), inside = at::logical_and(at::ge(flat, low), at::le(flat, high));
-    // The last bin holds its upper end; what lies outside goes to one more, which is cut off.
-    Tensor place = at::sub(flat, low).mul_(bins).div_(high - low);
-    place = at::where(inside, place, at::full({}, bins, self.options())).to(at::kLong);
-    place = at::where(at::logical_and(inside, at::ge(place, bins)), at::sub(place, 1), place);
-    out.index_add_(0, place, at::ones({1}, self.options()).expand(flat.sizes()));
+    // The last bin includes its upper edge; values outside go to an extra bin, cut off below.
+    Tensor bin = at::sub(flat, low).mul_(bins).div_(high - low);
+    bin = at::where(inside, bin, at::full({}, bins, self.options())).to(at::kLong);
+    bin = at::where(at::logical_and(inside, at::ge(bin, bins)), at::sub(bin, 1), bin);
+    out.index_add_(0, bin, at::ones({1}, self.options()).expand(flat.sizes()));
   }
   decomposed(overload);
   return out.narrow(0, 0, bins).clone();
 }
 bool histc(const Overload& overload, const Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
            const Tensor& out) {
-  return out.scalar_type() == self.scalar_type() && deliver(out, histc(overload, self, bins, min, max));
+  return out.scalar_type() == self.scalar_type() && resize_and_copy(out, histc(overload, self, bins, min, max));
 }
 
-// ---- triangles
+// ---- Triangle indices
 
 std::optional<Tensor> triangle(const Overload& overload, int64_t rows, int64_t columns, int64_t offset, bool upper,
                                std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                                std::optional<at::Device> device) {
   if (rows < 0 || columns < 0 || layout.value_or(at::kStrided) != at::kStrided) return std::nullopt;
   const int index = device && device->has_index() ? device->index() : current_device(runtime());
-  // The lines that have elements, and how many these are.
+  // The first row that has elements, and the number of such rows.
   const int64_t first = upper ? 0 : std::max<int64_t>(0, -offset);
   const int64_t lines = std::max<int64_t>(0, upper ? std::min(rows, columns - offset) : rows - first);
   int64_t total = 0;

@@ -1,17 +1,17 @@
-#include "../../ops/shape.h"
+#include "ops/shape.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 
-#include "../by_parts.h"
-#include "../custom.h"
+#include "ops/complex_parts.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
 // ---- Whole tensors
 
-// Legacy: a 1-D tensor without elements joins any others.
+// Legacy rule: cat skips 1-dim tensors without elements.
 bool skipped(const Tensor& tensor) { return tensor.dim() == 1 && tensor.size(0) == 0; }
 
 bool cat(const Overload& overload, const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
@@ -25,7 +25,7 @@ bool cat(const Overload& overload, const Tensor& out, const at::ITensorListRef& 
 }
 
 std::optional<Tensor> flip(const Overload& overload, const Tensor& self, at::IntArrayRef dims) {
-  const auto chosen = at::dim_list_to_bitset(dims, self.dim());  // refuses repeated dimensions
+  const auto chosen = at::dim_list_to_bitset(dims, self.dim());  // rejects repeated dimensions
   Tensor out = output_like(self);
   if (out.numel() == 0) return out;
   c10::SmallVector<int64_t, 8> axes;
@@ -41,7 +41,7 @@ std::optional<Tensor> flip(const Overload& overload, const Tensor& self, at::Int
 std::optional<Tensor> roll(const Overload& overload, const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
   if (shifts.empty()) return std::nullopt;
   if (dims.empty()) {
-    if (shifts.size() != 1) return std::nullopt;  // torch's own error
+    if (shifts.size() != 1) return std::nullopt;  // the CPU tier raises torch's error
     const Tensor flat = self.contiguous().view(-1);
     auto rolled = roll(overload, flat, shifts, {0});
     return rolled ? std::make_optional(rolled->view(self.sizes())) : std::nullopt;
@@ -58,7 +58,7 @@ std::optional<Tensor> roll(const Overload& overload, const Tensor& self, at::Int
   return out;
 }
 
-// ---- Parts of matrices and windows
+// ---- Triangles and windows
 
 template <class Function>
 bool triangle(Function function, const Overload& overload, const Tensor& out, const Tensor& self, int64_t diagonal) {
@@ -88,33 +88,34 @@ std::optional<Tensor> channel_shuffle(const Overload& overload, const Tensor& se
 std::optional<Tensor> unfold_backward(const Overload& overload, const Tensor& grad, at::IntArrayRef sizes, int64_t dim,
                                       int64_t size, int64_t step) {
   if (grad.is_complex()) {
-    return by_parts(grad, [&](const Tensor& part) { return unfold_backward(overload, part, sizes, dim, size, step); });
+    return map_complex_parts(
+        grad, [&](const Tensor& part) { return unfold_backward(overload, part, sizes, dim, size, step); });
   }
   Tensor out = empty(sizes, grad.scalar_type(), grad.device().index());
   if (out.numel() == 0) return out;
   if (grad.numel() == 0) return out.zero_();
   const int64_t axis = at::maybe_wrap_dim(dim, out.dim());
-  const Tensor given = grad.contiguous();
-  if (!hp::ops::unfold_backward(overload, device_holding(grad), view(out), view(given), axis, size, step))
+  const Tensor dense_grad = grad.contiguous();
+  if (!hp::ops::unfold_backward(overload, device_holding(grad), view(out), view(dense_grad), axis, size, step))
     return std::nullopt;
   return out;
 }
 
-// Pairs for height and width; nothing where torch refuses them.
-std::optional<hp::ops::Windows> windows_of(at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
-                                           at::IntArrayRef stride) {
+// Parameters for height and width; nothing if torch rejects them.
+std::optional<hp::ops::Im2colWindow> windows_of(at::IntArrayRef kernel, at::IntArrayRef dilation,
+                                                at::IntArrayRef padding, at::IntArrayRef stride) {
   if (kernel.size() != 2 || dilation.size() != 2 || padding.size() != 2 || stride.size() != 2) return std::nullopt;
-  hp::ops::Windows made;
+  hp::ops::Im2colWindow window;
   for (int a = 0; a < 2; ++a) {
     if (kernel[a] <= 0 || dilation[a] <= 0 || padding[a] < 0 || stride[a] <= 0) return std::nullopt;
-    made.kernel[a] = kernel[a], made.dilation[a] = dilation[a];
-    made.padding[a] = padding[a], made.stride[a] = stride[a];
+    window.kernel[a] = kernel[a], window.dilation[a] = dilation[a];
+    window.padding[a] = padding[a], window.stride[a] = stride[a];
   }
-  return made;
+  return window;
 }
 
-// The number of windows over an image; nothing where it has no room for one.
-std::optional<int64_t> count_windows(const hp::ops::Windows& w, int64_t height, int64_t width) {
+// The number of windows over an image; nothing if none fits.
+std::optional<int64_t> count_windows(const hp::ops::Im2colWindow& w, int64_t height, int64_t width) {
   const int64_t size[2] = {height, width};
   int64_t count = 1;
   for (int a = 0; a < 2; ++a) {
@@ -125,7 +126,7 @@ std::optional<int64_t> count_windows(const hp::ops::Windows& w, int64_t height, 
   return count;
 }
 
-// Whether one of the last dimensions is empty, which torch refuses; a batch may be.
+// Whether one of the last dimensions is empty, which torch rejects; the batch may be.
 bool without_room(const Tensor& tensor, int64_t dims) {
   for (int64_t d = 1; d <= dims; ++d) {
     if (tensor.size(-d) == 0) return true;
@@ -133,7 +134,7 @@ bool without_room(const Tensor& tensor, int64_t dims) {
   return false;
 }
 
-// Unbatched tensors get a batch of one.
+// Adds a batch dimension to unbatched tensors.
 Tensor batched(const Tensor& tensor, int64_t dims) {
   return (tensor.dim() == dims ? tensor : tensor.unsqueeze(0)).contiguous();
 }
@@ -141,8 +142,8 @@ Tensor batched(const Tensor& tensor, int64_t dims) {
 std::optional<Tensor> im2col(const Overload& overload, const Tensor& self, at::IntArrayRef kernel,
                              at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride) {
   if (self.scalar_type() == at::kComplexDouble) {
-    return by_parts(self,
-                    [&](const Tensor& part) { return im2col(overload, part, kernel, dilation, padding, stride); });
+    return map_complex_parts(
+        self, [&](const Tensor& part) { return im2col(overload, part, kernel, dilation, padding, stride); });
   }
   const auto w = windows_of(kernel, dilation, padding, stride);
   if (!w || (self.dim() != 3 && self.dim() != 4) || without_room(self, 3)) return std::nullopt;
@@ -160,7 +161,7 @@ std::optional<Tensor> col2im(const Overload& overload, const Tensor& self, at::I
                              at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
                              at::IntArrayRef stride) {
   if (self.is_complex()) {
-    return by_parts(self, [&](const Tensor& part) {
+    return map_complex_parts(self, [&](const Tensor& part) {
       return col2im(overload, part, output_size, kernel, dilation, padding, stride);
     });
   }
@@ -179,11 +180,11 @@ std::optional<Tensor> col2im(const Overload& overload, const Tensor& self, at::I
 
 bool im2col(const Overload& overload, const Tensor& self, at::IntArrayRef kernel, at::IntArrayRef dilation,
             at::IntArrayRef padding, at::IntArrayRef stride, const Tensor& out) {
-  return deliver(out, im2col(overload, self, kernel, dilation, padding, stride));
+  return resize_and_copy(out, im2col(overload, self, kernel, dilation, padding, stride));
 }
 bool col2im(const Overload& overload, const Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel,
             at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride, const Tensor& out) {
-  return deliver(out, col2im(overload, self, output_size, kernel, dilation, padding, stride));
+  return resize_and_copy(out, col2im(overload, self, output_size, kernel, dilation, padding, stride));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "../../ops/softmax.h"
+#include "ops/softmax.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
@@ -8,16 +8,16 @@
 
 #include <limits>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
 bool forward(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, bool logarithm) {
   if (out.numel() == 0) return true;
-  const Tensor given = self.contiguous();
+  const Tensor source = self.contiguous();
   const ContiguousOutput target(out);
-  if (!hp::ops::softmax(overload, device_holding(self), view(target.tensor()), view(given),
+  if (!hp::ops::softmax(overload, device_holding(self), view(target.tensor()), view(source),
                         at::maybe_wrap_dim(dim, self.dim()), logarithm)) {
     return false;
   }
@@ -28,10 +28,10 @@ bool forward(const Overload& overload, const Tensor& out, const Tensor& self, in
 bool backward(const Overload& overload, const Tensor& out, const Tensor& grad, const Tensor& output, int64_t dim,
               bool logarithm) {
   if (out.numel() == 0) return true;
-  const Tensor given = grad.contiguous(), known = output.contiguous();
+  const Tensor dense_grad = grad.contiguous(), dense_output = output.contiguous();
   const ContiguousOutput target(out);
-  if (!hp::ops::softmax_backward(overload, device_holding(grad), view(target.tensor()), view(given), view(known),
-                                 at::maybe_wrap_dim(dim, grad.dim()), logarithm)) {
+  if (!hp::ops::softmax_backward(overload, device_holding(grad), view(target.tensor()), view(dense_grad),
+                                 view(dense_output), at::maybe_wrap_dim(dim, grad.dim()), logarithm)) {
     return false;
   }
   target.finish();
@@ -57,7 +57,7 @@ std::optional<Tensor> logsumexp(const Overload& overload, const Tensor& self, at
   if (self.is_complex()) return std::nullopt;
   const at::ScalarType dtype = at::isFloatingType(self.scalar_type()) ? self.scalar_type() : at::kFloat;
   const auto reduced = at::dim_list_to_bitset(at::OptionalIntArrayRef(dim), self.dim());
-  std::vector<int64_t> order, sizes, kept;
+  std::vector<int64_t> order, sizes, row_shape;
   int64_t n = 1;
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (reduced[d]) {
@@ -65,7 +65,7 @@ std::optional<Tensor> logsumexp(const Overload& overload, const Tensor& self, at
       if (keepdim) sizes.push_back(1);
     } else {
       order.push_back(d);
-      kept.push_back(self.size(d));
+      row_shape.push_back(self.size(d));
       sizes.push_back(self.size(d));
     }
   }
@@ -75,23 +75,23 @@ std::optional<Tensor> logsumexp(const Overload& overload, const Tensor& self, at
   if (n == 0) return std::nullopt;
   Tensor out = empty(sizes, dtype, self.device().index());
   if (out.numel() == 0) return out;
-  kept.push_back(n);
-  const Tensor rows = self.to(dtype).permute(order).reshape(kept).contiguous();
-  const Tensor flat = out.view(at::IntArrayRef(kept).slice(0, kept.size() - 1));
+  row_shape.push_back(n);
+  const Tensor rows = self.to(dtype).permute(order).reshape(row_shape).contiguous();
+  const Tensor flat = out.view(at::IntArrayRef(row_shape).slice(0, row_shape.size() - 1));
   if (!hp::ops::logsumexp(overload, device_holding(self), view(flat), view(rows))) return std::nullopt;
   return out;
 }
 
 bool logsumexp(const Overload& overload, const Tensor& self, at::IntArrayRef dim, bool keepdim, Tensor& out) {
   if (!at::isFloatingType(out.scalar_type())) return false;
-  const std::optional<Tensor> made = logsumexp(overload, self, dim, keepdim);
-  if (!made) return false;
-  at::native::resize_output(out, made->sizes());
-  copy_tensor(out, *made, false);
+  const std::optional<Tensor> result = logsumexp(overload, self, dim, keepdim);
+  if (!result) return false;
+  write_output(out, *result);
   return true;
 }
 
-// The mask in a shape that broadcasts over `self`: of two sequences (0), of each batch's padding (1), or of self (2).
+// A mask that broadcasts over `self`. mask_type: 0 for two sequences, 1 for the padding of each batch, 2 for self's
+// shape.
 std::optional<Tensor> broad_mask(const Tensor& self, const Tensor& mask, std::optional<int64_t> mask_type) {
   if (mask.scalar_type() != at::kBool) return std::nullopt;
   if (mask.sizes() == self.sizes()) return mask;

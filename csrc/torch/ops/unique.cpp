@@ -1,4 +1,4 @@
-// Slices that differ, by other operators of the device.
+// Unique slices, composed of other operators on the device.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/any.h>
 #include <ATen/ops/arange.h>
@@ -16,12 +16,12 @@
 
 #include <algorithm>
 
-#include "../custom.h"
+#include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
 namespace {
 
-// Each column of the slices is sorted by: beyond this the CPU is as fast.
+// Slices are sorted column by column; with more columns the CPU is as fast.
 constexpr int64_t kMaxColumns = 256;
 
 using UniqueSlices = std::optional<std::tuple<Tensor, Tensor, Tensor>>;
@@ -31,27 +31,27 @@ bool takes_slices(const Tensor& self, int64_t dim) {
          dim < self.dim() && std::count(self.sizes().begin(), self.sizes().end(), 0) == (self.size(dim) == 0 ? 1 : 0);
 }
 
-// No slices at all.
+// The result if there are no slices.
 UniqueSlices none(const Overload& overload, const Tensor& self) {
   overload.op.count(Tier::kDecomposition);
   const Tensor empties = empty({0}, at::kLong, self.device().index());
   return std::make_tuple(self.clone(), empties, empties.clone());
 }
 
-// `rows` are the slices in an order in which equal ones are neighbours, `order` says where they come from.
+// `rows` are the slices, with equal ones adjacent; `order` has their original positions, if they were sorted.
 UniqueSlices runs(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& rows, const Tensor& order) {
   const int64_t n = rows.size(0);
   Tensor starts = at::ones({1}, rows.options().dtype(at::kBool));
   if (n > 1) starts = at::cat({starts, at::any(at::ne(rows.narrow(0, 1, n - 1), rows.narrow(0, 0, n - 1)), 1)});
-  const Tensor run = at::cumsum(starts, 0).sub_(1), places = at::nonzero(starts).view({-1});
-  const Tensor ends = at::cat({places, at::full({1}, n, places.options())});
-  Tensor out = at::index_select(self, dim, order.defined() ? at::index_select(order, 0, places) : places);
+  const Tensor run = at::cumsum(starts, 0).sub_(1), run_starts = at::nonzero(starts).view({-1});
+  const Tensor ends = at::cat({run_starts, at::full({1}, n, run_starts.options())});
+  Tensor out = at::index_select(self, dim, order.defined() ? at::index_select(order, 0, run_starts) : run_starts);
   Tensor inverse = order.defined() ? at::scatter(at::empty_like(run), 0, order, run) : run;
   overload.op.count(Tier::kDecomposition);
   return std::make_tuple(std::move(out), std::move(inverse), at::diff(ends));
 }
 
-// A row each.
+// One slice per row.
 Tensor slices(const Tensor& self, int64_t dim) { return self.movedim(dim, 0).contiguous().view({self.size(dim), -1}); }
 
 UniqueSlices unique_dim(const Overload& overload, const Tensor& self, int64_t dim, bool /*sorted*/,

@@ -3,8 +3,8 @@
 
 namespace custom_cpu {
 
-// The parameters are those of Paddle's own kernel (paddle/phi/kernels/elementwise_add_kernel.h). Paddle has worked out
-// the shape of `out`; memory for it is the kernel's business. x and y are dense, but may differ in shape.
+// Same parameters as Paddle's kernel (paddle/phi/kernels/elementwise_add_kernel.h). Paddle has inferred the shape of
+// `out`; the kernel allocates it. x and y are dense, but may differ in shape.
 template <typename T, typename Context>
 void AddKernel(const Context& context, const phi::DenseTensor& x, const phi::DenseTensor& y, phi::DenseTensor* out) {
   T* result = context.template Alloc<T>(out);
@@ -16,10 +16,10 @@ void AddKernel(const Context& context, const phi::DenseTensor& x, const phi::Den
   }
   const int rank = out->dims().size();
   walk(phi::vectorize(out->dims()), broadcast_strides(x.dims(), rank), broadcast_strides(y.dims(), rank),
-       [&](int64_t i, int64_t at_a, int64_t at_b) { result[i] = a[at_a] + b[at_b]; });
+       [&](int64_t i, int64_t offset_a, int64_t offset_b) { result[i] = a[offset_a] + b[offset_b]; });
 }
 
 }  // namespace custom_cpu
 
-// Kernel name, device type, layout, function, and the dtypes that it is made for. The second name is a word, not text.
+// Kernel name, device type (an identifier, not a string), layout, function, and dtypes.
 PD_REGISTER_PLUGIN_KERNEL(add, custom_cpu, ALL_LAYOUT, custom_cpu::AddKernel, float, double, int32_t, int64_t) {}

@@ -1,5 +1,5 @@
-// contiguous: makes a view (a transpose, a slice) dense. Paddle calls it before kernels that want dense operands, and
-// it is the one kernel that Paddle never runs on the CPU instead: without it transposes raise NotFound.
+// contiguous: copies a view, such as a transpose or a slice, to dense memory. Paddle calls it before kernels that need
+// dense operands. It is the only kernel without a CPU fallback: without it, transposes raise NotFound.
 #include "walk.h"
 
 namespace custom_cpu {
@@ -13,7 +13,8 @@ void ContiguousKernel(const Context& context, const phi::DenseTensor& input, phi
   T* result = context.template Alloc<T>(out);
   const T* data = input.data<T>();
   const Extents strides = phi::vectorize(input.strides());
-  walk(phi::vectorize(input.dims()), strides, strides, [&](int64_t i, int64_t at, int64_t) { result[i] = data[at]; });
+  walk(phi::vectorize(input.dims()), strides, strides,
+       [&](int64_t i, int64_t offset, int64_t) { result[i] = data[offset]; });
 }
 
 }  // namespace custom_cpu

@@ -1,5 +1,5 @@
-// What a kernel of a plug-in needs of Paddle 3.3. Older tutorials include paddle/extension.h, which no longer declares
-// DenseTensor and the macro, or paddle/phi/extension.h, which needs headers that the wheel does not carry.
+// Headers of Paddle 3.3 for kernels in plug-ins. Older tutorials include paddle/extension.h, which no longer declares
+// DenseTensor and the macro, or paddle/phi/extension.h, which needs headers that are not in the wheel.
 #pragma once
 
 #include "paddle/phi/backends/custom/custom_context.h"

@@ -1,5 +1,4 @@
-// relu, and relu_grad, which its backward pass calls. A kernel without its _grad trains, too: Paddle then takes the
-// CPU.
+// relu and its gradient relu_grad. Without a _grad kernel, Paddle runs the backward pass on the CPU.
 #include "phi.h"
 
 namespace custom_cpu {
@@ -8,11 +7,11 @@ template <typename T, typename Context>
 void ReluKernel(const Context& context, const phi::DenseTensor& x, phi::DenseTensor* out) {
   T* result = context.template Alloc<T>(out);
   const T* a = x.data<T>();
-  // Written so that a NaN stays one.
+  // This comparison propagates NaN.
   for (int64_t i = 0; i < x.numel(); ++i) result[i] = a[i] < T(0) ? T(0) : a[i];
 }
 
-// The gradient is made from the result of the forward pass and the gradient that comes in.
+// Computed from the forward result and the incoming gradient.
 template <typename T, typename Context>
 void ReluGradKernel(const Context& context, const phi::DenseTensor& out, const phi::DenseTensor& out_grad,
                     phi::DenseTensor* x_grad) {

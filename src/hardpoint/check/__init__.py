@@ -1,7 +1,7 @@
-"""Conformance of the mounted plug-in: ``hardpoint check``, and the same as a function.
+"""Conformance checks of the mounted plug-in: ``hardpoint check``, and :func:`run`.
 
-Each entry gets a verdict with its evidence: how many comparisons were made in each dtype, the first failure, and which
-tier served each operator.
+Each entry gets a verdict with its evidence: the number of comparisons per dtype, the first failure, and the tier that
+served each operator.
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from hardpoint.check import tables
+from hardpoint.check import expectations, worker
 from hardpoint.check.report import Blocker, Count, Report, Result
-from hardpoint.check.runner import MEMORY, TIMEOUT, Worker
+from hardpoint.check.runner import MEMORY, TIMEOUT, WorkerProcess
 from hardpoint.check.worker import MODES
 
 __all__ = ["MODES", "Blocker", "Count", "Report", "Result", "run"]
 
-#: Called after each entry: how many are done, of how many, and the latest result.
+#: Called after each entry with the number done, the total, and the latest result.
 Progress = Callable[[int, int, Result], None]
 
-#: Samples for each entry and dtype.
+#: Samples per entry and dtype.
 SAMPLES = 4
 
 
 def _resume(path: Path, made_with: dict[str, Any]) -> dict[tuple[str, str], Result]:
-    """The results that a file has. Its first line says how they were made: it must be the same way."""
+    """Read the results in a file. Its first line records the options, which must match."""
     found: dict[tuple[str, str], Result] = {}
     if not path.exists():
         path.write_text(json.dumps({"made_with": made_with}) + "\n")
@@ -39,11 +40,11 @@ def _resume(path: Path, made_with: dict[str, Any]) -> dict[tuple[str, str], Resu
         try:
             data = json.loads(line)
         except ValueError:
-            continue  # the run was ended while it wrote this line
+            continue  # partial line of an interrupted run
         if before := data.get("made_with"):
             differs = [key for key in made_with if before.get(key) != made_with[key]]
             if differs:
-                raise ValueError(f"{path} was made with another {', '.join(differs)}; name a new file")
+                raise ValueError(f"{path} has results for different {', '.join(differs)}; use a new file")
             continue
         result = Result.from_json(data)
         found[result.key] = result
@@ -53,25 +54,19 @@ def _resume(path: Path, made_with: dict[str, Any]) -> dict[tuple[str, str], Resu
     return found
 
 
-def _compare_kept(result: Result, ours: Path, theirs: Path) -> None:
-    from hardpoint.check import kept
+def _compare_saved(result: Result, ours: Path, theirs: Path) -> None:
+    from hardpoint.check import saved_results
 
-    found = kept.differences(ours, theirs, result.entry) if result.mode == "ops" else {}
-    result.same = sum(not difference for difference in found.values())
-    result.apart = {call: difference for call, difference in found.items() if difference}
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("hardpoint", "torch")}
+    found = saved_results.differences(ours, theirs, result.entry) if result.mode == "ops" else {}
+    result.matching = sum(not difference for difference in found.values())
+    result.differing = {call: difference for call, difference in found.items() if difference}
 
 
 def run(
     modes: Sequence[str] = MODES,
     *,
     ops: str = "",
-    dtypes: Iterable[str] = tables.DTYPES,
+    dtypes: Iterable[str] = expectations.DTYPES,
     samples: int = SAMPLES,
     resume: str | Path | None = None,
     keep: str | Path | None = None,
@@ -83,25 +78,24 @@ def run(
 ) -> Report:
     """Check the chosen device and return the report.
 
-    ``ops`` is a regular expression that an entry's name must match. ``resume`` names a file of results, one a line:
-    what it has is not run again, what is new is added as it comes. ``keep`` names a folder for what the device computed
-    in the mode ``ops``, ``against`` one that another run has filled: the report then says where the two differ.
-    ``isolate=False`` runs everything in this process,
-    where kernels that were put in place with ``hardpoint.kernel`` are seen; a crash then ends the program.
+    ``ops`` is a regular expression for entry names. ``resume`` is a file with one result per line: entries in it are
+    not run again, and new results are appended. ``keep`` is a folder in which to save the device's results of mode
+    ``ops``; ``against`` is such a folder of another run, and the report lists the differences. ``isolate=False`` runs
+    everything in this process: kernels registered with ``hardpoint.kernel`` are used, and a crash ends the program.
     """
-    from hardpoint import plugins
+    from hardpoint import _discovery
 
     unknown = [m for m in modes if m not in MODES]
     if unknown:
-        raise ValueError(f"there is no mode {', '.join(unknown)}; there are {', '.join(MODES)}")
+        raise ValueError(f"unknown mode {', '.join(unknown)}; expected {', '.join(MODES)}")
     options: dict[str, Any] = {"dtypes": list(dtypes), "samples": samples}
-    if bad := [d for d in options["dtypes"] if d not in tables.DTYPES]:
-        raise ValueError(f"there is no dtype {', '.join(bad)} in a check; there are {', '.join(tables.DTYPES)}")
+    if bad := [d for d in options["dtypes"] if d not in expectations.DTYPES]:
+        raise ValueError(f"unknown dtype {', '.join(bad)}; expected {', '.join(expectations.DTYPES)}")
     if against is not None and not Path(against).is_dir():
-        raise ValueError(f"there is no folder {against}; `hardpoint check ops --keep {against}` makes one")
+        raise ValueError(f"no folder {against}; create it with `hardpoint check ops --keep {against}`")
     start = time.monotonic()
-    device = str(plugins.choose().name)
-    execute = _Isolated(timeout, memory) if isolate else _Here()
+    device = str(_discovery.choose().name)
+    execute = WorkerProcess(timeout, memory) if isolate else _InProcess()
     file = Path(resume) if resume is not None else None
     known = _resume(file, {"device": device, **options}) if file is not None else {}
     results: list[Result] = []
@@ -116,7 +110,7 @@ def run(
                 folder = keep and str(Path(keep).resolve())
                 result = execute.run(mode, entry, {**options, "keep": folder})
                 if keep is not None and against is not None:
-                    _compare_kept(result, Path(keep), Path(against))
+                    _compare_saved(result, Path(keep), Path(against))
                 if file is not None:
                     with file.open("a") as lines:
                         lines.write(json.dumps(asdict(result)) + "\n")
@@ -124,26 +118,19 @@ def run(
             if progress is not None:
                 progress(number + 1, len(wanted), result)
     seconds = round(time.monotonic() - start, 1)
-    return Report(device, results, _versions(), {**options, "ops": ops}, seconds)
+    versions = {name: version(name) for name in ("hardpoint", "torch")}
+    return Report(device, results, versions, {**options, "ops": ops}, seconds)
 
 
-class _Here:
+class _InProcess:
     """Runs entries in this process."""
 
     def entries(self, mode: str, pattern: str) -> list[str]:
-        from hardpoint.check import worker
-
         worker.mount()
         return worker.entries(mode, pattern)
 
     def run(self, mode: str, entry: str, options: dict[str, Any]) -> Result:
-        from hardpoint.check import worker
-
         return worker.run(mode, entry, options, lambda at: None)
 
     def close(self) -> None:
         pass
-
-
-class _Isolated(Worker):
-    """Runs entries in a process of their own; without it (a plug-in that cannot be mounted) nothing can be listed."""

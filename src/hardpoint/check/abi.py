@@ -1,15 +1,15 @@
-"""The mode ``abi``: the contract's slots, and what happens at its edges."""
+"""Mode ``abi``: slots of the plug-in contract, and its edge cases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 
 import hardpoint
-from hardpoint import ops, plugins
+from hardpoint import _discovery, ops
 from hardpoint._runtime import ABI, core
 from hardpoint.check import slots
 from hardpoint.check.cases import Absent, Cases, expect
@@ -20,15 +20,23 @@ names, run = case.names, case.run
 
 @cache
 def _plugin() -> Any:
-    return plugins.choose()
+    return _discovery.choose()
 
 
 @cache
 def _filled() -> frozenset[str]:
     python = getattr(_plugin(), "python", None)
-    return frozenset(
-        slots.filled_by_python(python) if python is not None else slots.filled_by_library(_plugin().origin)
-    )
+    found = slots.filled_by_python(python) if python is not None else slots.filled_by_library(_plugin().origin)
+    return frozenset(found)
+
+
+def _rejection(call: Callable[[], Any], accepted: str, error_type: type[RuntimeError] = RuntimeError) -> str:
+    """The message of the error that a call raises. Fails with ``accepted`` if it raises none."""
+    try:
+        call()
+    except error_type as error:
+        return str(error)
+    raise AssertionError(accepted)
 
 
 def _slot_check(name: str, required: bool) -> None:
@@ -52,13 +60,13 @@ for _extension, _slots in slots.EXTENSIONS.items():
 
 @case
 def version(device: str) -> str:
-    """The plug-in's ABI minor is told."""
+    """The plug-in reports its ABI minor version."""
     return f"plug-in {ABI[0]}.{_plugin().abi_minor}, Hardpoint {ABI[0]}.{ABI[1]}"
 
 
 @case
 def extensions_are_complete(device: str) -> str:
-    """An extension that is present has every slot that is not optional."""
+    """An extension fills every slot that is not optional."""
     for extension, each in slots.EXTENSIONS.items():
         filled = {s for s in each if f"{extension}.{s}" in _filled()}
         missing = [s for s in each if s not in filled and f"{extension}.{s}" not in slots.INSTEAD]
@@ -75,22 +83,18 @@ def kernels(device: str) -> str:
 
 @case
 def compiler(device: str) -> str:
-    """The compiler takes a portable kernel, and refuses nonsense with its own words."""
+    """The compiler rejects an invalid program with a message."""
     found = core.compiler(device, 0)
     if found is None:
         raise Absent(f"absent: {slots.INSTEAD['compiler']}")
-    try:
-        core.compile(device, 0, "this is no program", "")
-    except RuntimeError as error:
-        expect(str(error).strip(), "the error says nothing")
-    else:
-        raise AssertionError("nonsense compiled")
+    message = _rejection(lambda: core.compile(device, 0, "not a program", ""), "an invalid program compiled")
+    expect(message.strip(), "the error message is empty")
     return f"dialect {found[0]}, {found[1]}"
 
 
 @case
 def device_count(device: str) -> str:
-    """The number of devices is the same wherever it is asked."""
+    """torch, the plug-in and Hardpoint report the same number of devices."""
     count = torch.accelerator.device_count()
     expect(count == _plugin().device_count == len(hardpoint.devices(device)), "device counts differ")
     expect(count > 0, "there is no device")
@@ -99,24 +103,21 @@ def device_count(device: str) -> str:
 
 @case
 def bad_device_index(device: str) -> str:
-    """An index that does not exist is refused, and the next call works."""
+    """A device index out of range is rejected, and the next call works."""
     for index in (torch.accelerator.device_count(), 127):
-        try:
-            torch.ones(1, device=f"{device}:{index}")
-        except RuntimeError as error:
-            expect(str(index) in str(error), f"the message does not name the device: {error}")
-        else:
-            raise AssertionError(f"{device}:{index} was accepted")
-    expect(torch.ones(1, device=device).item() == 1, "the device did not go on")
-    return "refused"
+        name = f"{device}:{index}"
+        message = _rejection(partial(torch.ones, 1, device=name), f"{name} was accepted")
+        expect(str(index) in message, f"the message does not name the device: {message}")
+    expect(torch.ones(1, device=device).item() == 1, "the device is not usable afterwards")
+    return "rejected"
 
 
 @case
 def zero_bytes(device: str) -> str:
-    """Tensors without elements can be made, copied and used, and cost no memory."""
+    """Empty tensors can be created, copied and used, and allocate nothing."""
     before = torch.accelerator.memory_allocated()
     empty = torch.empty(0, 5, device=device)
-    expect(torch.accelerator.memory_allocated() == before, "an empty tensor takes memory")
+    expect(torch.accelerator.memory_allocated() == before, "an empty tensor allocates memory")
     expect(empty.cpu().shape == (0, 5) and (empty + 1).shape == (0, 5), "wrong shape")
     expect(torch.empty(0).to(device).clone().numel() == 0, "not empty")
     return "no memory"
@@ -124,25 +125,22 @@ def zero_bytes(device: str) -> str:
 
 @case
 def out_of_memory(device: str) -> str:
-    """Too large a request raises torch's own error, and the device goes on."""
+    """Too large an allocation raises torch.OutOfMemoryError, and the device stays usable."""
     for count in (1 << 50, 1 << 60):
-        try:
-            torch.empty(count, dtype=torch.uint8, device=device)
-        except torch.OutOfMemoryError as error:
-            expect("out of memory" in str(error).lower(), f"unclear message: {error}")
-        else:
-            raise AssertionError(f"{count} bytes were given")
-    expect(torch.ones(4, device=device).sum().item() == 4, "the device did not go on")
+        allocate = partial(torch.empty, count, dtype=torch.uint8, device=device)
+        message = _rejection(allocate, f"{count} bytes were allocated", torch.OutOfMemoryError)
+        expect("out of memory" in message.lower(), f"unclear message: {message}")
+    expect(torch.ones(4, device=device).sum().item() == 4, "the device is not usable afterwards")
     return "recovered"
 
 
 @case
 def full_memory(device: str) -> str:
-    """A device that is filled up by a limit can be used again when memory is freed."""
+    """A device at its memory limit is usable again once memory is freed."""
     module = getattr(torch, device)
     _, total = module.mem_get_info()
     if not total:
-        raise Absent("the plug-in tells no memory size")
+        raise Absent("the plug-in does not report a memory size")
     limit = 64 << 20
     module.empty_cache()
     module.set_per_process_memory_fraction(min(1.0, (torch.accelerator.memory_reserved() + limit) / total))
@@ -154,7 +152,7 @@ def full_memory(device: str) -> str:
         expect(held, "nothing could be allocated")
         count = len(held)
         held.clear()
-        expect(torch.ones(1 << 20, device=device).sum().item() == 1 << 20, "memory did not come back")
+        expect(torch.ones(1 << 20, device=device).sum().item() == 1 << 20, "memory was not freed")
         return f"full after {count} blocks of 8 MiB"
     finally:
         held.clear()
@@ -175,21 +173,12 @@ def properties(device: str) -> str:
 
 
 @case
-def dtype_mistake(device: str) -> str:
-    """A mistake of the caller is an error with a message, as on the CPU."""
+def mismatched_operands(device: str) -> str:
+    """Shape and device mismatches raise errors, as on the CPU."""
     a, b = torch.ones(2, 3, device=device), torch.ones(4, 5, device=device)
     mistakes: list[Callable[[], Any]] = [lambda: a + b, lambda: a @ b, lambda: a.add_(b)]
     for wrong in mistakes:
-        try:
-            wrong()
-        except RuntimeError as error:
-            expect(str(error), "no message")
-        else:
-            raise AssertionError("shapes that do not fit were accepted")
-    try:
-        a + torch.ones(2, 3)
-    except RuntimeError as error:
-        expect("device" in str(error).lower(), f"the message does not speak of devices: {error}")
-    else:
-        raise AssertionError("operands on two devices were accepted")
-    return "refused"
+        expect(_rejection(wrong, "mismatched shapes were accepted"), "no message")
+    message = _rejection(lambda: a + torch.ones(2, 3), "operands on two devices were accepted")
+    expect("device" in message.lower(), f"the message does not name devices: {message}")
+    return "rejected"

@@ -1,18 +1,18 @@
-"""Small checks that are functions: how the modes ``abi``, ``runtime`` and ``perf`` list and run them."""
+"""Checks written as functions, for the modes ``abi`` and ``runtime``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from hardpoint.check.report import Result
+from hardpoint.check.report import Result, Step
 
-#: Takes the device's name; returns what it found. Fails by raising, is left out by raising Absent.
+#: Takes the device name and returns a finding. Raises on failure, or Absent to skip.
 Check = Callable[[str], str]
 
 
 class Absent(Exception):
-    """The device does not have what is to be checked; the message says what is used instead."""
+    """The device lacks the feature; the message names the substitute."""
 
 
 class Cases:
@@ -28,10 +28,10 @@ class Cases:
         return check
 
     def names(self, pattern: Callable[[str], bool]) -> list[str]:
-        """The checks that match."""
+        """Names of the checks that match."""
         return [name for name in self.checks if pattern(name)]
 
-    def run(self, name: str, device: str, options: dict[str, Any], step: Callable[[str], None]) -> Result:
+    def run(self, name: str, device: str, options: dict[str, Any], step: Step) -> Result:
         """Run one check."""
         step(name)
         try:

@@ -1,4 +1,4 @@
-"""Comparing a device's result with the CPU's."""
+"""Compare results of the device with those of the CPU."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_flatten
 
-from hardpoint.check import closeness
+from hardpoint.check import numerics
 
 Reference = Callable[[], Any]
 
 
 def leaves(result: Any) -> list[Any]:
-    """Tensors and numbers of a result, in order."""
+    """Flatten a result to its tensors and numbers."""
     return list(tree_flatten(result)[0])
 
 
@@ -34,7 +34,7 @@ def _metadata(actual: Any, expected: Any, device: str) -> str:
 
 
 def metadata(actual: Any, expected: Any, device: str, strides: bool = False) -> str:
-    """What is wrong with shapes, dtypes and places of a result; empty if nothing is."""
+    """Describe a mismatch in shapes, dtypes or devices; empty if there is none."""
     ours, right = leaves(actual), leaves(expected)
     if len(ours) != len(right):
         return f"expected {len(right)} results, got {len(ours)}"
@@ -46,22 +46,38 @@ def metadata(actual: Any, expected: Any, device: str, strides: bool = False) -> 
     return ""
 
 
+def gradients(
+    result: Any, inputs: list[torch.Tensor], seeds: list[torch.Tensor] | None, device: str
+) -> tuple[Any, list[torch.Tensor] | None]:
+    """Gradients of the inputs that require one, and the seeds, which are drawn unless given.
+
+    Without such an input or output, the gradients are None.
+    """
+    outputs = [t for t in leaves(result) if isinstance(t, torch.Tensor) and t.requires_grad]
+    inputs = [t for t in inputs if t.requires_grad]
+    if not outputs or not inputs:
+        return None, seeds
+    seeds = seeds or [torch.randn(t.shape, dtype=t.dtype) for t in outputs]
+    given = [seed.to(device, t.dtype) for seed, t in zip(seeds, outputs, strict=True)]
+    return torch.autograd.grad(outputs, inputs, given, allow_unused=True), seeds
+
+
 def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """On the CPU, without lazy conjugation or negation, in a dtype that the CPU can compare."""
+    """Copy to the CPU, with conjugation and negation resolved, in a dtype that the CPU can compare."""
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     return tensor.to(torch.complex64) if tensor.dtype is torch.complex32 else tensor
 
 
-def values_of(tensor: torch.Tensor) -> closeness.Values:
-    """Elements, for :mod:`hardpoint.check.closeness`."""
+def values_of(tensor: torch.Tensor) -> numerics.Values:
+    """Convert to the form that :mod:`hardpoint.check.numerics` compares."""
     host = plain(tensor)
-    # numpy lacks bfloat16, and compares float16 in itself.
+    # NumPy lacks bfloat16, and computes float16 in float16.
     single = host.float() if host.dtype in (torch.bfloat16, torch.float16) else host
-    return closeness.Values(single.numpy(force=True), str(tensor.dtype).removeprefix("torch."))
+    return numerics.Values(single.numpy(force=True), str(tensor.dtype).removeprefix("torch."))
 
 
 def message(actual: torch.Tensor, expected: torch.Tensor, tolerance: tuple[float, float] | None = None) -> str:
-    """How two tensors on the CPU differ, in words."""
+    """Describe how two CPU tensors differ."""
     rtol, atol = tolerance or (None, None)
     try:
         torch.testing.assert_close(actual, expected, equal_nan=True, rtol=rtol, atol=atol, check_stride=False)
@@ -77,10 +93,10 @@ def values(
     reference: Reference | None = None,
     tolerance: tuple[float, float] | None = None,
 ) -> str:
-    """What is wrong with a result; empty if nothing is.
+    """Describe a mismatch of values; empty if there is none.
 
-    Right is what is close to the CPU's result in the same dtype, by torch's own tolerances, or as near as the CPU's is
-    to ``reference()``, the same computation in a wider dtype.
+    A result passes if it is close to the CPU's by torch's tolerances, or as close as the CPU's to ``reference()``, the
+    same computation in a wider dtype.
     """
     if problem := metadata(actual, expected, device):
         return problem
@@ -92,7 +108,7 @@ def values(
                 return f"expected {e!r}, got {a!r}"
             continue
         ours, native = values_of(a), values_of(e)
-        if closeness.close(ours, native, tolerance):
+        if numerics.close(ours, native, tolerance):
             continue
         if reference is not None and exact is None:
             try:
@@ -100,14 +116,14 @@ def values(
             except Exception:
                 exact = []
         wide = exact[position] if exact and len(exact) == len(right) else None
-        if isinstance(wide, torch.Tensor) and closeness.as_accurate(ours, native, values_of(wide).array):
+        if isinstance(wide, torch.Tensor) and numerics.as_accurate(ours, native, values_of(wide).array):
             continue
         return message(plain(a), plain(e), tolerance)
     return ""
 
 
 def among_equals(gradient: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-    """A gradient with its elements in order where those of its input are equal: the same whichever was selected."""
+    """Sort gradient elements among equal inputs, so that the choice among ties does not matter."""
     gradient, source = plain(gradient), plain(source)
     if gradient.shape != source.shape or gradient.is_complex():
         return gradient
@@ -115,7 +131,7 @@ def among_equals(gradient: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     order = flat.argsort(stable=True)
     order = order[source.flatten()[order].argsort(stable=True)]
     arranged = torch.empty_like(flat)
-    # Classes of equal elements keep their places, so that a message can name one.
+    # Groups of equal elements keep their positions, so that a message can name an index.
     arranged[source.flatten().argsort(stable=True)] = flat[order]
     return arranged.view(gradient.shape)
 
@@ -128,9 +144,9 @@ def _same_number(actual: Any, expected: Any) -> bool:
 
 
 def distribution(drawn: list[Any], expected: list[Any]) -> str:
-    """What is wrong with random values; empty if nothing is, or there are too few to say."""
+    """Describe a mismatch of distributions; empty if there is none or too few values."""
     ours, right = (
         np.concatenate([values_of(t).array.ravel() for r in rs for t in leaves(r) if isinstance(t, torch.Tensor)])
         for rs in (drawn, expected)
     )
-    return closeness.distribution(ours, right)
+    return numerics.distribution(ours, right)

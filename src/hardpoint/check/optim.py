@@ -1,4 +1,4 @@
-"""The mode ``optim``: PyTorch's optimizer database, some steps of each implementation against the CPU."""
+"""Mode ``optim``: PyTorch's optimizer database; a few steps of each implementation against the CPU."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Any
 import torch
 
 import hardpoint
-from hardpoint.check import compare, tables
-from hardpoint.check.report import Result
-
-Step = Callable[[str], None]
+from hardpoint.check import compare, expectations
+from hardpoint.check.report import Result, Step
 
 STEPS = 4
 SHAPES = ((3, 5), (7,), (2, 3, 4), (4, 4))
-#: Steps multiply the rounding of each: float32 in float64's terms after STEPS of them.
+#: Relative and absolute, after STEPS steps that accumulate rounding errors.
 TOLERANCE = {"float32": (1e-4, 1e-5), "float64": (1e-7, 1e-7)}
 
 
@@ -29,19 +27,19 @@ def _database() -> dict[str, Any]:
 
 
 def names(pattern: Callable[[str], bool]) -> list[str]:
-    """The entries that match."""
+    """Names of the entries that match."""
     return [name for name in _database() if pattern(name)]
 
 
 def _train(info: Any, kwargs: dict[str, Any], start: list[torch.Tensor], device: str) -> list[torch.Tensor]:
-    """The parameters after some steps towards a target that differs for each."""
+    """Parameters after STEPS steps towards different targets."""
     parameters = [torch.nn.Parameter(p.clone().to(device)) for p in start]
     targets = [torch.full_like(p, 0.1 * (i + 1)) for i, p in enumerate(parameters)]
     optimizer = info.optim_cls(parameters, **kwargs)
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        # Nothing but arithmetic, so that what falls to the CPU is the optimizer's.
+        # Plain arithmetic, so that any CPU fallback comes from the optimizer.
         losses = [((p - t) * (p - t)).sum() for p, t in zip(parameters, targets, strict=True)]
         loss: torch.Tensor = reduce(torch.add, losses)
         loss.backward()
@@ -56,35 +54,30 @@ def _train(info: Any, kwargs: dict[str, Any], start: list[torch.Tensor], device:
     return [p.detach() for p in parameters]
 
 
-def _implementations(info: Any) -> list[str]:
-    return ["plain", *(i for i in ("foreach", "fused") if i in info.supported_impls)]
-
-
 def run(name: str, device: str, options: dict[str, Any], step: Step) -> Result:
-    """Check one optimizer: every configuration in each implementation, against the CPU's plain one."""
+    """Check one optimizer: every configuration and implementation against the plain one on the CPU."""
     result = Result("optim", name)
-    if reason := tables.OPTIMIZERS_NOT_TESTED.get(name):
+    if reason := expectations.OPTIMIZERS_NOT_TESTED.get(name):
         result.detail = reason
         return result
     info = _database()[name]
+    plain = {i: False for i in ("foreach", "fused") if i in info.supported_impls}
     # Muon takes matrices only.
     shapes = [s for s in SHAPES if len(s) == 2] if name == "Muon" else SHAPES
-    for dtype_name in ("float32", "float64"):
-        if dtype_name not in options["dtypes"]:
-            continue
+    for dtype_name in [d for d in TOLERANCE if d in options["dtypes"]]:
         dtype = getattr(torch, dtype_name)
         torch.manual_seed(zlib.crc32(f"{name} {dtype_name}".encode()))
         start = [torch.randn(shape, dtype=dtype) for shape in shapes]
         for config in info.optim_inputs_func(device="cpu"):
             kwargs = copy.deepcopy(config.kwargs)
-            plain = {i: False for i in _implementations(info) if i != "plain"}
             try:
                 expected = _train(info, {**kwargs, **plain}, start, "cpu")
             except Exception:
                 result.count(dtype_name).skipped += 1
                 continue
-            for implementation in _implementations(info):
-                step(f"{dtype_name}, {config.desc}, {implementation}")
+            for implementation in ("plain", *plain):
+                label = f"{dtype_name}, {config.desc}, {implementation}"
+                step(label)
                 chosen = {**copy.deepcopy(kwargs), **plain}
                 if implementation != "plain":
                     chosen[implementation] = True
@@ -93,17 +86,12 @@ def run(name: str, device: str, options: dict[str, Any], step: Step) -> Result:
                     actual = _train(info, chosen, start, device)
                     torch.accelerator.synchronize()
                     result.add_counters(dtype_name, hardpoint.counters())
-                    tolerance = tables.OPTIMIZER_TOLERANCES.get(info.optim_cls.__name__, TOLERANCE[dtype_name])
+                    tolerance = expectations.OPTIMIZER_TOLERANCES.get(name, TOLERANCE[dtype_name])
                     problem = compare.values(actual, expected, device, tolerance=tolerance)
                 except Exception as error:
                     if isinstance(chosen.get("lr"), torch.Tensor) and implementation != "plain":
-                        result.count(dtype_name).skipped += 1  # torch itself asks for capturable there
+                        result.count(dtype_name).skipped += 1  # torch requires capturable=True here
                         continue
                     problem = f"{type(error).__name__}: {error}"
-                if problem:
-                    result.count(dtype_name).failed += 1
-                    label = f"{dtype_name}, {config.desc}, {implementation}"
-                    result.failure = result.failure or f"{label}: {problem}"
-                else:
-                    result.count(dtype_name).passed += 1
-    return result.settle()
+                result.record(dtype_name, label, problem)
+    return result.set_verdict()

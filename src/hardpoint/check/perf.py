@@ -1,4 +1,4 @@
-"""The mode ``perf``: representative operators, timed against torch's own CPU in the same run. It never fails."""
+"""Mode ``perf``: representative operators timed against torch on the CPU in the same run. It never fails."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import Any
 import torch
 
 import hardpoint
-from hardpoint.check.report import Result
+from hardpoint.check.report import Result, Step
 
-Step = Callable[[str], None]
 Work = Callable[[], Any]
 
-#: Seconds that each side of a comparison takes.
+#: Seconds to measure each side of a comparison.
 BUDGET = 0.15
 
 
@@ -65,12 +64,12 @@ CASES: dict[str, Callable[[str], Work]] = {
 
 
 def names(pattern: Callable[[str], bool]) -> list[str]:
-    """The cases that match."""
+    """Names of the cases that match."""
     return [name for name in CASES if pattern(name)]
 
 
 def _time(work: Work, synchronize: Callable[[], None]) -> float:
-    """Seconds for one call: the median of batches."""
+    """Seconds per call: the median of several batches."""
     work()
     synchronize()
     start = time.perf_counter()
@@ -97,15 +96,14 @@ def run(name: str, device: str, options: dict[str, Any], step: Step) -> Result:
         step("cpu")
         native = _time(CASES[name]("cpu"), lambda: None)
         step(device)
-        ours_work = CASES[name](device)
+        work = CASES[name](device)
         hardpoint.reset_counters()
-        ours = _time(ours_work, torch.accelerator.synchronize)
+        ours = _time(work, torch.accelerator.synchronize)
     finally:
         torch.set_num_threads(threads)
     result.add_counters("float32", hardpoint.counters())
     result.dtypes.clear()
-    fell = result.cpu_operators()
-    result.detail = f"{ours / native:.2f}x native CPU time ({1e6 * ours:.1f} us, {1e6 * native:.1f} us)" + (
-        f"; on the CPU: {', '.join(fell)}" if fell else ""
-    )
+    result.detail = f"{ours / native:.2f}x native CPU time ({1e6 * ours:.1f} us, {1e6 * native:.1f} us)"
+    if fell := result.cpu_operators():
+        result.detail += f"; on the CPU: {', '.join(fell)}"
     return result

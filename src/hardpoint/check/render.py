@@ -1,4 +1,4 @@
-"""A report for people and for continuous integration: text, HTML, JUnit."""
+"""Render a report as text, HTML or JUnit XML."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ from xml.etree import ElementTree
 from rich.console import Console
 from rich.table import Table
 
+from hardpoint import _html
 from hardpoint.check.report import BAD, Blocker, Report, Result
-from hardpoint.tools import page
 
-#: Modes whose entries are served by tiers.
+#: Modes whose operators are counted by tier.
 TIERED = ("ops", "modules", "optim")
-_COLOUR = {
-    "strict": "green",
-    "passed": "green",
-    "correct": "yellow",
-    "partly": "red",
-    "failed": "red",
-    "crashed": "red",
-    "not tested": "dim",
-}
+_COLOR = {"strict": "green", "passed": "green", "correct": "yellow", **dict.fromkeys(BAD, "red"), "not tested": "dim"}
 _CONTROL = re.compile(r"[^\x09\x0a\x0d\x20-\ud7ff\ue000-\ufffd]")
 
 
 def counts(result: Result) -> str:
-    """Comparisons by dtype, as text: ``float32 10/10, float16 9/10``."""
+    """Format comparisons by dtype: ``float32 10/10, float16 9/10``."""
     parts = []
     for dtype, count in result.dtypes.items():
         if whole := count.passed + count.failed:
@@ -37,46 +29,47 @@ def counts(result: Result) -> str:
 
 
 def dtype_counts(blocker: Blocker) -> str:
-    """In how many entries the operator fell to the CPU, by dtype."""
+    """Format the number of entries in which the operator fell back to the CPU, by dtype."""
     return ", ".join(f"{dtype} {count}" for dtype, count in blocker.dtypes.items())
 
 
 def text(report: Report, console: Console, *, blockers: int = 25) -> None:
     """Print the summary."""
     _totals(report, console)
-    for mode in (m for m in report.modes() if m in TIERED):
-        _dtypes(report, mode, console)
     tiered = [m for m in report.modes() if m in TIERED]
-    found = report.blockers(tiered)
-    if found:
-        _blockers(report, tiered, console, blockers)
+    for mode in tiered:
+        _dtypes(report, mode, console)
+    if found := report.blockers(tiered):
+        priorities = enumerate(report.order_of_work(len(found), tiered), 1)
+        priority = {operator: f"{number} ({strict} strict)" for number, (operator, strict) in priorities}
+        _blockers(found, priority, console, blockers)
     for result in report.of("perf"):
         console.print(f"perf: [bold]{result.entry}[/]: {result.detail}", highlight=False)
     bad = [r for r in report.results if r.verdict in BAD]
     if bad:
         table = Table("mode", "entry", "verdict", "evidence", "first failure", title=f"Wrong: {len(bad)}")
         for result in bad:
-            shown = f"[{_COLOUR[result.verdict]}]{result.verdict}[/]"
+            shown = f"[{_COLOR[result.verdict]}]{result.verdict}[/]"
             failure = result.failure if len(result.failure) < 400 else f"{result.failure[:400]}..."
-            table.add_row(result.mode, result.entry, shown, counts(result), _plain(failure))
+            table.add_row(result.mode, result.entry, shown, counts(result), _escape(failure))
         console.print(table)
-    _kept(report, console)
+    _differences(report, console)
 
 
-def _kept(report: Report, console: Console) -> None:
-    """Where results differ from those of another run."""
-    apart = [(r.entry, call, difference) for r in report.results for call, difference in r.apart.items()]
-    if not (same := sum(r.same for r in report.results)) and not apart:
+def _differences(report: Report, console: Console) -> None:
+    """Print differences from another run."""
+    differing = [(r.entry, call, difference) for r in report.results for call, difference in r.differing.items()]
+    if not (matching := sum(r.matching for r in report.results)) and not differing:
         return
-    console.print(f"Against the other run: {same:,} calls with the same results, {len(apart):,} with others")
-    if apart:
+    console.print(f"Against the other run: {matching:,} calls match, {len(differing):,} differ")
+    if differing:
         table = Table("entry", "call", "difference")
-        for entry, call, difference in apart:
-            table.add_row(entry, call, _plain(difference[:200]))
+        for entry, call, difference in differing:
+            table.add_row(entry, call, _escape(difference[:200]))
         console.print(table)
 
 
-def _plain(message: str) -> str:
+def _escape(message: str) -> str:
     return message.replace("[", r"\[")
 
 
@@ -85,10 +78,10 @@ def _totals(report: Report, console: Console) -> None:
     table = Table("mode", "entries", "tested", "correct in some tier", "no CPU-tier call", "verdicts", title=title)
     for mode in report.modes():
         tested, right, strict = report.percentages(mode)
-        verdicts = ", ".join(f"[{_COLOUR[v]}]{n} {v}[/]" for v, n in report.verdicts(mode).items())
+        verdicts = ", ".join(f"[{_COLOR[v]}]{n} {v}[/]" for v, n in report.verdicts(mode).items())
         without = f"{strict:.1f}%" if mode in TIERED else ""
         table.add_row(mode, str(len(report.of(mode))), str(tested), f"{right:.1f}%", without, verdicts)
-    real = report.real()
+    real = report.without_complex()
     for mode in (m for m in real.modes() if m in TIERED and any("complex64" in r.dtypes for r in report.of(m))):
         tested, right, strict = real.percentages(mode)
         label = f"{mode} without complex"
@@ -103,27 +96,27 @@ def _dtypes(report: Report, mode: str, console: Console) -> None:
     console.print(table)
 
 
-def _blockers(report: Report, modes: list[str], console: Console, limit: int) -> None:
-    found = report.blockers(modes)
-    order = dict(report.order_of_work(len(found), modes))
-    place = {operator: number + 1 for number, operator in enumerate(order)}
+_BLOCKER_COUNTS = ("operator", "strict if served alone", "without complex", "entries blocked")
+_BLOCKER_DETAILS = ("entries by dtype", "overloads", "such as")
+
+
+def _blocker_counts(blocker: Blocker) -> tuple[object, ...]:
+    return blocker.operator, blocker.alone, blocker.alone_real, blocker.entries
+
+
+def _blocker_details(blocker: Blocker) -> tuple[str, ...]:
+    return dtype_counts(blocker), ", ".join(blocker.overloads), ", ".join(blocker.examples)
+
+
+def _blockers(found: list[Blocker], priority: dict[str, str], console: Console, limit: int) -> None:
     table = Table(
-        *("operator", "strict if served alone", "without complex", "entries blocked", "place in the order of work"),
-        *("entries by dtype", "overloads", "such as"),
-        title=f"Operators that fell to the CPU: {min(limit, len(found))} of {len(found)}",
-        caption="The order of work counts what the operators before it have made strict already.",
+        *(*_BLOCKER_COUNTS, "priority", *_BLOCKER_DETAILS),
+        title=f"Operators that fell back to the CPU: {min(limit, len(found))} of {len(found)}",
+        caption="Priority: order of implementation, with the number of strict entries after each operator.",
     )
     for blocker in found[:limit]:
-        table.add_row(
-            blocker.operator,
-            str(blocker.alone),
-            str(blocker.alone_real),
-            str(blocker.entries),
-            f"{place[blocker.operator]} ({order[blocker.operator]} strict then)" if blocker.operator in place else "",
-            dtype_counts(blocker),
-            ", ".join(blocker.overloads),
-            ", ".join(blocker.examples),
-        )
+        numbers = map(str, _blocker_counts(blocker))
+        table.add_row(*numbers, priority.get(blocker.operator, ""), *_blocker_details(blocker))
     console.print(table)
 
 
@@ -144,30 +137,16 @@ def html(report: Report, path: str | Path) -> None:
         paragraphs.append(f"{mode}: {tested} tested, {right:.1f}% correct{without} ({words}).")
     modes = [m for m in report.modes() if m in TIERED]
     columns = ("mode", "entry", "verdict", "comparisons", "on the CPU", "said", "seconds")
-    sections = [("Entries", page.table("entries", columns, _rows(report.results)))]
+    sections = [("Entries", _html.table("entries", columns, _rows(report.results)))]
     if found := report.blockers(modes):
-        rows = [
-            (
-                b.operator,
-                b.alone,
-                b.alone_real,
-                b.entries,
-                dtype_counts(b),
-                ", ".join(b.overloads),
-                ", ".join(b.examples),
-            )
-            for b in found
-        ]
-        heads = [
-            *("operator", "strict if served alone", "without complex", "entries blocked", "entries by dtype"),
-            *("overloads", "such as"),
-        ]
-        sections.insert(0, ("Operators that fell to the CPU", page.table("blockers", heads, rows)))
-    Path(path).write_text(page.page(f"Conformance of {report.device}", paragraphs, sections))
+        rows = [(*_blocker_counts(b), *_blocker_details(b)) for b in found]
+        heads = (*_BLOCKER_COUNTS, *_BLOCKER_DETAILS)
+        sections.insert(0, ("Operators that fell back to the CPU", _html.table("blockers", heads, rows)))
+    Path(path).write_text(_html.page(f"Conformance of {report.device}", paragraphs, sections))
 
 
 def junit(report: Report, path: str | Path, strict: bool = False) -> None:
-    """Write the report in the format that continuous integration systems read."""
+    """Write the report as JUnit XML, for continuous integration."""
     root = ElementTree.Element("testsuites")
     for mode in report.modes():
         results = report.of(mode)

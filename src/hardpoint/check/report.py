@@ -1,30 +1,35 @@
-"""Results of a conformance run: verdicts, evidence, and what stands between an entry and a strict verdict."""
+"""Results of a conformance run: verdicts, evidence, and the operators that prevent a strict verdict."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-#: From best to worst. ``strict``: right, and nothing ran on the CPU. ``correct``: right, with help of the CPU tier.
-#: ``passed`` is the good verdict of the modes that have no tiers (abi, runtime, perf).
+if TYPE_CHECKING:
+    from hardpoint import Tier
+
+#: From best to worst. ``strict``: correct, with nothing on the CPU. ``correct``: correct, with CPU fallbacks.
+#: ``passed``: success in the modes without tiers (abi, runtime, perf).
 VERDICTS = ("strict", "passed", "correct", "partly", "failed", "crashed", "not tested")
 BAD = ("partly", "failed", "crashed")
 
+#: Called with a label before each step of an entry.
+Step = Callable[[str], None]
 #: Operator -> dtype -> tier -> calls.
 Tiers = dict[str, dict[str, dict[str, int]]]
 
 
 @dataclass
 class Count:
-    """Comparisons that were made in one dtype."""
+    """Number of comparisons in one dtype."""
 
     passed: int = 0
     failed: int = 0
-    #: Samples that the CPU refuses as well, or that use what the device cannot hold.
+    #: Samples that the CPU rejects too.
     skipped: int = 0
     #: Whether the CPU tier was used.
     cpu: bool = False
@@ -37,32 +42,32 @@ class Result:
     mode: str
     entry: str
     verdict: str = "not tested"
-    #: Why it was not tested, what a check found, or the ratio that was measured.
+    #: Reason for not testing, finding of a check, or measured ratio.
     detail: str = ""
     dtypes: dict[str, Count] = field(default_factory=dict)
     #: The first failure's message.
     failure: str = ""
     tiers: Tiers = field(default_factory=dict)
-    #: Against what another run kept: calls with the same result, and how others differ.
-    same: int = 0
-    apart: dict[str, str] = field(default_factory=dict)
+    #: Comparison with the saved results of another run: number of matching calls, and differences by call.
+    matching: int = 0
+    differing: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
     def key(self) -> tuple[str, str]:
-        """What identifies the entry in a run."""
+        """Identity of the entry in a run."""
         return self.mode, self.entry
 
     def cpu_operators(self) -> list[str]:
-        """The operators that the CPU served, in any dtype."""
+        """Operators that fell back to the CPU in any dtype."""
         return sorted(op for op, dtypes in self.tiers.items() if any("cpu" in tiers for tiers in dtypes.values()))
 
     def count(self, dtype: str) -> Count:
-        """The counts of a dtype, made when it is first asked for."""
+        """Counts of a dtype; created on first use."""
         return self.dtypes.setdefault(dtype, Count())
 
-    def add_counters(self, dtype: str, counters: Mapping[str, Mapping[str, int]]) -> None:
-        """Add what ``hardpoint.counters()`` gave for calls with this dtype."""
+    def add_counters(self, dtype: str, counters: Mapping[str, Mapping[Tier, int]]) -> None:
+        """Add ``hardpoint.counters()`` of calls with this dtype."""
         for op, tiers in counters.items():
             into = self.tiers.setdefault(op, {}).setdefault(dtype, {})
             for tier, calls in tiers.items():
@@ -70,12 +75,20 @@ class Result:
                 if tier == "cpu":
                     self.count(dtype).cpu = True
 
-    def settle(self) -> Result:
+    def record(self, dtype: str, label: str, problem: str) -> None:
+        """Count a comparison; an empty ``problem`` means that it passed."""
+        if problem:
+            self.count(dtype).failed += 1
+            self.failure = self.failure or f"{label}: {problem}"
+        else:
+            self.count(dtype).passed += 1
+
+    def set_verdict(self) -> Result:
         """Derive the verdict from the counts."""
         passed = sum(c.passed for c in self.dtypes.values())
         failed = sum(c.failed for c in self.dtypes.values())
         if not passed and not failed:
-            self.verdict, self.detail = "not tested", self.detail or "no sample could be run on the CPU"
+            self.verdict, self.detail = "not tested", self.detail or "no sample ran on the CPU"
         elif failed:
             self.verdict = "partly" if passed else "failed"
         else:
@@ -84,30 +97,30 @@ class Result:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Result:
-        """The result that ``asdict`` wrote."""
+        """Load a result written by ``asdict``."""
         dtypes = {name: Count(**count) for name, count in data.get("dtypes", {}).items()}
         return cls(**{**data, "dtypes": dtypes})
 
 
 @dataclass(frozen=True)
 class Blocker:
-    """A base operator that fell to the CPU, and what serving it on the device would change."""
+    """A base operator that fell back to the CPU, and the effect of serving it on the device."""
 
     operator: str
-    #: Entries that would become strict if this operator alone were served.
+    #: Entries that become strict if only this operator is served.
     alone: int
-    #: The same, if complex numbers did not count.
+    #: The same without complex dtypes.
     alone_real: int
-    #: Entries that it blocks, alone or with others.
+    #: Entries that it blocks, alone or together with others.
     entries: int
     overloads: tuple[str, ...]
-    #: Dtype -> entries in which it fell to the CPU.
+    #: Dtype -> entries in which it fell back.
     dtypes: dict[str, int]
     examples: tuple[str, ...]
 
 
 def base_name(operator: str) -> str:
-    """The operator without its overload and in-place mark: what one kernel serves. ``aten::add_.Tensor`` -> ``add``."""
+    """Operator name without overload and in-place suffix: ``aten::add_.Tensor`` -> ``add``."""
     base = operator.removeprefix("aten::").split(".")[0]
     return base[:-1] if base.endswith("_") and not base.endswith("__") else base
 
@@ -131,17 +144,17 @@ class Report:
         return list(dict.fromkeys(r.mode for r in self.results))
 
     def verdicts(self, mode: str) -> dict[str, int]:
-        """How many entries of a mode got each verdict."""
+        """Number of entries per verdict in a mode."""
         counts = Counter(r.verdict for r in self.of(mode))
         return {v: counts[v] for v in VERDICTS if counts[v]}
 
     def ok(self, strict: bool = False) -> bool:
-        """Whether nothing failed; with ``strict``, whether nothing used the CPU tier either."""
+        """Whether nothing failed; with ``strict``, also nothing fell back to the CPU."""
         bad = (*BAD, "correct") if strict else BAD
         return not any(r.verdict in bad for r in self.results)
 
     def percentages(self, mode: str) -> tuple[int, float, float]:
-        """Entries tested, the percentage that is right in some tier, the percentage that is strict."""
+        """Number of entries tested, percentage correct in any tier, percentage strict."""
         tested = [r for r in self.of(mode) if r.verdict != "not tested"]
         right = sum(r.verdict in ("strict", "passed", "correct") for r in tested)
         strict = sum(r.verdict in ("strict", "passed") for r in tested)
@@ -149,7 +162,7 @@ class Report:
         return len(tested), 100 * right / whole, 100 * strict / whole
 
     def by_dtype(self, mode: str) -> dict[str, tuple[int, int, int]]:
-        """Dtype -> entries tested, entries right, entries right without the CPU."""
+        """Dtype -> entries tested, correct, and strict."""
         table: dict[str, tuple[int, int, int]] = {}
         for result in self.of(mode):
             for dtype, count in result.dtypes.items():
@@ -160,9 +173,9 @@ class Report:
         return table
 
     def blockers(self, modes: Iterable[str] | None = None) -> list[Blocker]:
-        """Operators that fell to the CPU; those whose kernel turns most entries strict come first."""
+        """Operators that fell back to the CPU, those with the largest effect first."""
         modes = self.modes() if modes is None else list(modes)
-        alone, alone_real = self._alone(modes), self.real()._alone(modes)
+        alone, alone_real = self._alone(modes), self.without_complex()._alone(modes)
         entries: dict[str, list[str]] = {}
         overloads: dict[str, set[str]] = {}
         dtypes: dict[str, Counter[str]] = {}
@@ -175,22 +188,14 @@ class Report:
             for base, where in fell.items():
                 entries.setdefault(base, []).append(result.entry)
                 dtypes.setdefault(base, Counter()).update(sorted(where))
-        found = [
-            Blocker(
-                base,
-                alone[base],
-                alone_real[base],
-                len(names),
-                tuple(sorted(overloads[base])),
-                dict(dtypes[base].most_common()),
-                tuple(names[:4]),
-            )
-            for base, names in entries.items()
-        ]
+        found = []
+        for base, names in entries.items():
+            counts, by_dtype = (alone[base], alone_real[base], len(names)), dict(dtypes[base].most_common())
+            found.append(Blocker(base, *counts, tuple(sorted(overloads[base])), by_dtype, tuple(names[:4])))
         return sorted(found, key=lambda b: (-b.alone, -b.alone_real, -b.entries, b.operator))
 
     def _alone(self, modes: Iterable[str]) -> Counter[str]:
-        """Operator -> entries that wait for it alone."""
+        """Operator -> entries blocked by it alone."""
         alone: Counter[str] = Counter()
         for result in self.results:
             bases = {base_name(op) for op in result.cpu_operators()}
@@ -198,21 +203,24 @@ class Report:
                 alone.update(bases)
         return alone
 
-    def real(self) -> Report:
-        """The same run as if complex numbers had been left out."""
-        kept = []
+    def without_complex(self) -> Report:
+        """The same run without its complex dtypes."""
+        results = []
         for r in self.results:
             dtypes = {d: c for d, c in r.dtypes.items() if "complex" not in d}
             tiers = {op: {d: t for d, t in by.items() if "complex" not in d} for op, by in r.tiers.items()}
-            made = replace(r, dtypes=dtypes, tiers={op: by for op, by in tiers.items() if by})
-            kept.append(made.settle() if dtypes and r.verdict in ("strict", "correct", "partly", "failed") else made)
-        return replace(self, results=[r for r in kept if r.dtypes or r.verdict in ("passed", "crashed", "not tested")])
+            real = replace(r, dtypes=dtypes, tiers={op: by for op, by in tiers.items() if by})
+            if dtypes and r.verdict in ("strict", "correct", "partly", "failed"):
+                results.append(real.set_verdict())
+            elif dtypes or r.verdict in ("passed", "crashed", "not tested"):
+                results.append(real)
+        return replace(self, results=results)
 
     def order_of_work(self, steps: int = 40, modes: Iterable[str] | None = None) -> list[tuple[str, int]]:
-        """Operators in the order to write them, each with the number of entries that are strict after it, in all.
+        """Order in which to implement operators, each with the total number of strict entries after it.
 
-        Greedy: the next operator is the one that finishes most entries; among equals, the one with the largest share in
-        entries that wait for few others.
+        Greedy: the next operator unblocks most entries; ties go to the one that blocks entries together with the fewest
+        others.
         """
         modes = self.modes() if modes is None else list(modes)
         waiting: list[set[str]] = []
@@ -240,12 +248,12 @@ class Report:
         return order
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, and the summary that the text report prints."""
+        """All results, and the summary of the text report."""
         summary = {
             mode: {**self._summary(mode), "blockers": [asdict(b) for b in self.blockers([mode])]}
             for mode in self.modes()
         }
-        real = self.real()
+        real = self.without_complex()
         return {
             **asdict(self),
             "summary": summary,
@@ -269,7 +277,7 @@ class Report:
 
     @classmethod
     def load(cls, path: str | Path) -> Report:
-        """Read what :meth:`save` wrote."""
+        """Load a report written by :meth:`save`."""
         data = json.loads(Path(path).read_text())
         data.pop("summary", None)
         data.pop("summary_real", None)

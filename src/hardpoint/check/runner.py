@@ -1,4 +1,4 @@
-"""Runs entries in a worker process, one after the other; starts another worker when one dies or hangs."""
+"""Run entries in a worker process; restart it when it dies or hangs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 
 from hardpoint.check.report import Result
 
-#: Seconds without a sign of life after which a worker is ended.
+#: Seconds without a response after which a worker is killed.
 TIMEOUT = 120.0
-#: GiB that a worker may map beyond what it has after mounting the device.
+#: GiB that a worker may map after mounting the device.
 MEMORY = 12.0
 COMMAND = (sys.executable, "-m", "hardpoint.check.worker")
 
 
 class WorkerDied(Exception):
-    """The worker ended, or did not answer in time."""
+    """The worker exited or timed out."""
 
 
-class Worker:
-    """A worker process and its conversation."""
+class WorkerProcess:
+    """A worker process and its protocol."""
 
     def __init__(self, timeout: float, memory: float, command: Sequence[str] = COMMAND) -> None:
         self.command = command
@@ -40,12 +40,8 @@ class Worker:
         if self._process is None:
             self._buffer = b""
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
-            self._process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-            )
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=self._errors)
         return self._process
 
     def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
@@ -57,14 +53,14 @@ class Worker:
                     line, self._buffer = self._buffer.split(b"\n", 1)
                     yield json.loads(line)
                 if not selector.select(self.timeout):
-                    raise WorkerDied(self._end(f"no sign of life for {self.timeout:g} s"))
+                    raise WorkerDied(self._end(f"no response for {self.timeout:g} s"))
                 data = os.read(process.stdout.fileno(), 1 << 16)
                 if not data:
                     raise WorkerDied(self._end(""))
                 self._buffer += data
 
     def _end(self, reason: str) -> str:
-        """End the process and say why it ended, with the last lines that it wrote."""
+        """End the process; returns the reason and the last lines of its stderr."""
         process, self._process = self._process, None
         assert process is not None
         if reason:
@@ -81,41 +77,41 @@ class Worker:
                 stream.close()
         return "\n".join([reason, *lines[-12:]])
 
-    def ask(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Send a request; yields answers until one is the last."""
+    def request(self, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Send a request and yield the responses to it."""
         process = self._start()
         assert process.stdin is not None
         try:
-            process.stdin.write(json.dumps({**request, "memory": self.memory}).encode() + b"\n")
+            process.stdin.write(json.dumps({**message, "memory": self.memory}).encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError:
             raise WorkerDied(self._end("")) from None
-        for answer in self._lines(process):
-            yield answer
-            if "at" not in answer:
+        for response in self._lines(process):
+            yield response
+            if "at" not in response:
                 return
 
     def entries(self, mode: str, pattern: str) -> list[str]:
-        """The entries of a mode that match."""
-        for answer in self.ask({"list": mode, "pattern": pattern}):
-            found: list[str] = answer["entries"]
+        """Names of the entries of a mode that match."""
+        for response in self.request({"list": mode, "pattern": pattern}):
+            found: list[str] = response["entries"]
             return found
-        raise WorkerDied("no answer")
+        raise WorkerDied("no response")
 
     def run(self, mode: str, entry: str, options: dict[str, Any]) -> Result:
-        """Run one entry; when the worker dies in it, that is its result."""
+        """Run one entry; if the worker dies, the result is ``crashed``."""
         at = "the start"
         try:
-            for answer in self.ask({"mode": mode, "entry": entry, "options": options}):
-                if "result" in answer:
-                    return Result.from_json(answer["result"])
-                at = answer["at"]
+            for response in self.request({"mode": mode, "entry": entry, "options": options}):
+                if "result" in response:
+                    return Result.from_json(response["result"])
+                at = response["at"]
         except WorkerDied as death:
             return Result(mode, entry, "crashed", failure=f"at {at}: {death}"[:1500])
-        raise AssertionError("a conversation ends with a result")
+        raise AssertionError("the worker sent no result")
 
     def close(self) -> None:
-        """End the worker in peace, by force if it does not go."""
+        """Close stdin and wait for the worker; kill it if it does not exit."""
         if self._process is None:
             return
         assert self._process.stdin is not None

@@ -1,4 +1,4 @@
-"""The mode ``runtime``: order, copies, memory and threads."""
+"""Mode ``runtime``: ordering, copies, memory and threads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 
-from hardpoint import plugins
+from hardpoint import _discovery
 from hardpoint._runtime import core
 from hardpoint.check.cases import Absent, Cases, expect
 
@@ -35,25 +36,26 @@ def copies_of_odd_sizes(device: str) -> str:
     """Host to device and back, byte for byte."""
     for size in SIZES:
         data = _bytes(size)
-        expect(torch.equal(data.to(device).cpu(), data), f"{size} bytes came back different")
+        expect(torch.equal(data.to(device).cpu(), data), f"{size} bytes changed in a round trip")
     return f"{len(SIZES)} sizes up to {SIZES[-1]} bytes"
 
 
 @case
 def copies_at_odd_offsets(device: str) -> str:
-    """Into and out of the middle of an allocation; the bytes around it stay."""
+    """Copies into and out of the middle of an allocation leave the bytes around it unchanged."""
     for size in (1, 3, 63, 4097):
         for offset in (0, 1, 3, 5, 63):
-            base = torch.zeros(size + 128, dtype=torch.uint8, device=device)
+            base, other, right = (
+                torch.zeros(size + 128, dtype=torch.uint8, device=where) for where in (device, device, "cpu")
+            )
             data = _bytes(size)
-            base[offset : offset + size].copy_(data)
-            right = torch.zeros(size + 128, dtype=torch.uint8)
-            right[offset : offset + size] = data
+            inside = slice(offset, offset + size)
+            base[inside].copy_(data)
+            right[inside] = data
             expect(torch.equal(base.cpu(), right), f"{size} bytes at {offset}: host to device")
-            expect(torch.equal(base[offset : offset + size].cpu(), data), f"{size} bytes at {offset}: device to host")
-            other = torch.zeros(size + 128, dtype=torch.uint8, device=device)
-            other[offset + 1 : offset + 1 + size].copy_(base[offset : offset + size])
-            expect(torch.equal(other[offset + 1 : offset + 1 + size].cpu(), data), f"{size} at {offset}: on the device")
+            expect(torch.equal(base[inside].cpu(), data), f"{size} bytes at {offset}: device to host")
+            shifted = other[offset + 1 : offset + 1 + size].copy_(base[inside])
+            expect(torch.equal(shifted.cpu(), data), f"{size} at {offset}: on the device")
             expect(int(other.cpu().long().sum()) == int(data.long().sum()), f"{size} at {offset}: wrote outside")
     return "20 ranges, three directions"
 
@@ -68,8 +70,8 @@ def copies_between_layouts_and_dtypes(device: str) -> str:
         lambda t: t[:1].expand(3, 5, 4),
     ]
     for view in views:
-        expect(torch.equal(view(base.to(device)).cpu(), view(base)), "a view came back different")
-        expect(torch.equal(view(base).to(device).cpu(), view(base)), "a view arrived different")
+        expect(torch.equal(view(base.to(device)).cpu(), view(base)), "a view changed on the way to the host")
+        expect(torch.equal(view(base).to(device).cpu(), view(base)), "a view changed on the way to the device")
     for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.bool):
         expect(torch.equal(base.to(device).to(dtype).cpu(), base.to(dtype)), f"float32 to {dtype}")
     return "3 layouts, 5 dtypes"
@@ -77,7 +79,7 @@ def copies_between_layouts_and_dtypes(device: str) -> str:
 
 @case
 def copies_between_devices(device: str) -> str:
-    """From each device to each other one."""
+    """Copies between every pair of devices."""
     count = torch.accelerator.device_count()
     if count < 2:
         raise Absent("there is one device")
@@ -91,16 +93,16 @@ def copies_between_devices(device: str) -> str:
 
 @case
 def pinned_copies(device: str) -> str:
-    """Asynchronous copies from and to pinned memory, after synchronisation."""
+    """Asynchronous copies from and to pinned memory are complete after synchronization."""
     source = _bytes(1 << 20).pin_memory()
     expect(source.is_pinned(), "pin_memory() did not pin")
-    locked = "pinned" in plugins.choose().extensions
+    locked = "pinned" in _discovery.choose().extensions
     target = torch.empty_like(source).pin_memory()
     there = source.to(device, non_blocking=True)
     target.copy_(there, non_blocking=True)
     torch.accelerator.synchronize()
-    expect(torch.equal(source, target), "different after synchronisation")
-    return "1 MiB there and back" if locked else "1 MiB there and back, in plain memory: the plug-in pins none"
+    expect(torch.equal(source, target), "different after synchronization")
+    return "1 MiB round trip" if locked else "1 MiB round trip in pageable memory: no pinned extension"
 
 
 @case
@@ -116,26 +118,26 @@ def alignment(device: str) -> str:
 
 @case
 def allocator_stress(device: str) -> str:
-    """Random sizes allocated and freed; each keeps its own pattern."""
+    """Allocations of random sizes do not overwrite each other."""
     chance = random.Random(7)
     held: list[tuple[int, torch.Tensor]] = []
     for turn in range(1500):
         if held and (len(held) > 60 or chance.random() < 0.4):
             value, tensor = held.pop(chance.randrange(len(held)))
             if turn % 5 == 0:
-                expect(bool((tensor.cpu() == value).all()), f"turn {turn}: somebody wrote into another's memory")
+                expect(bool((tensor.cpu() == value).all()), f"turn {turn}: memory was overwritten")
         else:
             value = turn % 251
             size = int(2 ** chance.uniform(0, 20))
             held.append((value, torch.full((size,), value, dtype=torch.uint8, device=device)))
     for value, tensor in held:
-        expect(bool((tensor.cpu() == value).all()), "somebody wrote into another's memory")
+        expect(bool((tensor.cpu() == value).all()), "memory was overwritten")
     return "1500 turns"
 
 
 @case
 def no_leak(device: str) -> str:
-    """Memory in use comes back to where it was, and the cache can be emptied."""
+    """Memory in use returns to its previous value, and the cache can be emptied."""
     torch.accelerator.synchronize()
     before = torch.accelerator.memory_allocated()
     for _ in range(20):
@@ -151,13 +153,13 @@ def no_leak(device: str) -> str:
     del big
     torch.accelerator.synchronize()
     _module(device).empty_cache()
-    expect(torch.accelerator.memory_reserved() <= reserved, "emptying the cache frees nothing")
+    expect(torch.accelerator.memory_reserved() <= reserved, "empty_cache() freed nothing")
     return "0 bytes after 20 passes"
 
 
 @case
-def peak_is_counted(device: str) -> str:
-    """The allocator's peak follows what was in use."""
+def peak_memory(device: str) -> str:
+    """The allocator reports the peak of memory in use."""
     torch.accelerator.reset_peak_memory_stats()
     base = torch.accelerator.memory_allocated()
     held = torch.empty(3 << 20, dtype=torch.uint8, device=device)
@@ -169,20 +171,20 @@ def peak_is_counted(device: str) -> str:
 
 @case
 def order_in_a_stream(device: str) -> str:
-    """Work of one stream runs in the order in which it was queued."""
+    """Work on a stream runs in the order of submission."""
     x = torch.zeros(1 << 18, device=device)
     for step in range(50):
         x.mul_(2).add_(step)
     right = 0.0
     for step in range(50):
         right = float(torch.tensor(right) * 2 + step)
-    expect(bool((x.cpu() == right).all()), "an operation overtook another")
+    expect(bool((x.cpu() == right).all()), "operations ran out of order")
     return "100 operations"
 
 
 @case
 def order_between_streams(device: str) -> str:
-    """A stream that waits for an event sees everything before it."""
+    """A stream that waits for an event sees all work before it."""
     module = _module(device)
     first, second = module.Stream(), module.Stream()
     for turn in range(20):
@@ -196,13 +198,13 @@ def order_between_streams(device: str) -> str:
             second.wait_event(event)
             y = x * 2
         second.synchronize()
-        expect(bool((y.cpu() == 2.0 * (turn + 5)).all()), f"turn {turn}: the second stream was too early")
+        expect(bool((y.cpu() == 2.0 * (turn + 5)).all()), f"turn {turn}: the second stream did not wait")
     return "20 hand-overs"
 
 
 @case
 def memory_of_another_stream(device: str) -> str:
-    """record_stream keeps memory until the other stream is done with it."""
+    """record_stream holds memory until the other stream has finished with it."""
     module = _module(device)
     side = module.Stream()
     for turn in range(20):
@@ -225,16 +227,16 @@ def memory_of_another_stream(device: str) -> str:
 
 @case
 def events(device: str) -> str:
-    """Events are done after synchronisation, and time does not run backwards."""
+    """Events are complete after synchronization, and elapsed times are not negative."""
     start, end = torch.Event(device, enable_timing=True), torch.Event(device, enable_timing=True)
-    expect(torch.Event(device).query(), "an event that was never recorded is not done")
+    expect(torch.Event(device).query(), "an unrecorded event is not complete")
     start.record()
     x = torch.ones(1 << 20, device=device)
     for _ in range(5):
         x = x + 1
     end.record()
     end.synchronize()
-    expect(start.query() and end.query(), "an event is not done after synchronisation")
+    expect(start.query() and end.query(), "an event is not complete after synchronization")
     try:
         spent = start.elapsed_time(end)
     except RuntimeError as error:
@@ -244,38 +246,31 @@ def events(device: str) -> str:
 
 
 @case
-def streams_are_asked(device: str) -> str:
-    """A stream that was synchronised has nothing left to do."""
+def stream_query(device: str) -> str:
+    """A synchronized stream is idle."""
     stream = _module(device).Stream()
     with stream:
         x = torch.ones(1 << 20, device=device) + 1
     stream.synchronize()
-    expect(stream.query(), "not done after synchronisation")
+    expect(stream.query(), "not idle after synchronization")
     expect(x[-1].item() == 2, "wrong value")
-    return "done"
+    return "idle"
 
 
 def _in_threads(work: Callable[[int], None], count: int = 4) -> None:
-    errors: list[BaseException] = []
+    barrier = threading.Barrier(count)
 
-    def guarded(number: int) -> None:
-        try:
-            work(number)
-        except BaseException as error:
-            errors.append(error)
+    def start_together(number: int) -> None:
+        barrier.wait()
+        work(number)
 
-    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(start_together, range(count)))
 
 
 @case
 def threads(device: str) -> str:
-    """Threads that compute and copy at the same time do not disturb each other."""
+    """Concurrent threads compute and copy independently."""
 
     def work(number: int) -> None:
         for turn in range(40):
@@ -289,7 +284,7 @@ def threads(device: str) -> str:
 
 @case
 def threads_with_streams(device: str) -> str:
-    """Each thread has a stream, and a current device, of its own."""
+    """Each thread has its own current stream and device."""
     count = torch.accelerator.device_count()
 
     def work(number: int) -> None:
@@ -312,7 +307,7 @@ def threads_with_streams(device: str) -> str:
 
 @case
 def threads_and_the_allocator(device: str) -> str:
-    """Threads that allocate and free at the same time get memory of their own."""
+    """Concurrent allocations do not overlap."""
 
     def work(number: int) -> None:
         chance = random.Random(number)
@@ -328,7 +323,7 @@ def threads_and_the_allocator(device: str) -> str:
 
 @case
 def backward_in_threads(device: str) -> str:
-    """Backward passes of several threads."""
+    """Concurrent backward passes."""
 
     def work(number: int) -> None:
         for _ in range(10):
@@ -341,8 +336,8 @@ def backward_in_threads(device: str) -> str:
 
 
 @case
-def timeout_is_kept(device: str) -> str:
-    """A wait with a time-out returns when the work is done, not when the time is over."""
+def timed_wait(device: str) -> str:
+    """A wait with a timeout returns when the work is done, not when the timeout expires."""
     before = core.timeout_ms()
     core.set_timeout_ms(60_000)
     try:
@@ -358,14 +353,14 @@ def timeout_is_kept(device: str) -> str:
 
 @case
 def seeds(device: str) -> str:
-    """Random numbers come again with the same seed, differ with another, and leave the CPU's generator alone."""
+    """Random numbers are reproducible from a seed and do not touch the CPU's generator."""
     torch.manual_seed(5)
     state = torch.get_rng_state()
     a = torch.rand(1000, device=device).cpu()
-    expect(torch.equal(torch.get_rng_state(), state), "the CPU's generator moved")
+    expect(torch.equal(torch.get_rng_state(), state), "the CPU's generator changed")
     b = torch.rand(1000, device=device).cpu()
     torch.manual_seed(5)
-    expect(torch.equal(torch.rand(1000, device=device).cpu(), a), "another sequence for the same seed")
+    expect(torch.equal(torch.rand(1000, device=device).cpu(), a), "different numbers for the same seed")
     expect(not torch.equal(a, b), "the same numbers twice")
     expect(0.4 < a.mean().item() < 0.6 and a.min() >= 0 and a.max() < 1, "not uniform on [0, 1)")
     return "reproducible"

@@ -1,14 +1,16 @@
-"""Sample inputs: picking different ones, moving them to a device as they are, and cases that samples leave out."""
+"""Sample inputs: selection, transfer to a device with their layout, and additional edge cases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-#: The dtype in which a reference is computed when two results in the first one differ.
+from hardpoint.check import expectations
+
+#: Dtype -> dtype of the reference computation.
 WIDER = {
     torch.bfloat16: torch.float32,
     torch.float16: torch.float32,
@@ -19,29 +21,23 @@ WIDER = {
 
 @dataclass
 class Sample:
-    """The arguments of one call."""
+    """Arguments of one call."""
 
     input: Any
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
-    #: Makes a result unique that is so only up to a sign, and leaves out what has no gradient.
+    #: Output processing: removes sign ambiguities and outputs without a gradient.
     process: Callable[[Any], Any] = lambda result: result
     broadcasts_input: bool = False
     label: str = ""
 
     def transform(self, change: Callable[[Any], Any]) -> Sample:
-        """The same call with every tensor, dtype and device changed by a function."""
-        return Sample(
-            walk(self.input, change),
-            walk(self.args, change),
-            walk(self.kwargs, change),
-            self.process,
-            self.broadcasts_input,
-            self.label,
-        )
+        """Apply a function to every tensor, dtype and device."""
+        input, args, kwargs = (walk(value, change) for value in (self.input, self.args, self.kwargs))
+        return replace(self, input=input, args=args, kwargs=kwargs)
 
     def tensors(self) -> list[torch.Tensor]:
-        """Every tensor among the arguments, in order."""
+        """Tensors among the arguments, in order."""
         found: list[torch.Tensor] = []
         self.transform(lambda value: found.append(value) if isinstance(value, torch.Tensor) else value)
         return found
@@ -67,7 +63,7 @@ def walk(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _moved(tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """A copy with the same strides and offset, since a layout is part of a sample."""
+    """Copy to a device with the same strides and offset."""
     if tensor.is_conj():
         return _moved(tensor.conj(), device).conj()
     if tensor.is_neg():
@@ -79,7 +75,7 @@ def _moved(tensor: torch.Tensor, device: str) -> torch.Tensor:
 
 
 def to_device(sample: Sample, device: str) -> Sample:
-    """The sample on a device; a tensor that is used twice stays one tensor."""
+    """Move a sample to a device; repeated tensors stay identical."""
     seen: dict[int, torch.Tensor] = {}
 
     def change(value: Any) -> Any:
@@ -106,7 +102,7 @@ def _fresh(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sa
 
 
 def widened(sample: Sample) -> Sample:
-    """The sample in a wider dtype, for a reference; integers in float64 when there is nothing else."""
+    """Convert to a wider dtype for a reference; samples with integers only become float64."""
     known = dict(WIDER)
     if not any(t.is_floating_point() or t.is_complex() for t in sample.tensors()):
         known.update(dict.fromkeys((torch.int64, torch.int32, torch.uint8, torch.bool), torch.float64))
@@ -115,12 +111,12 @@ def widened(sample: Sample) -> Sample:
 
 
 def without_gradient(sample: Sample) -> Sample:
-    """Copies that may be written to."""
+    """Copy the tensors, detached and writable."""
     return sample.transform(lambda v: v.detach().clone() if isinstance(v, torch.Tensor) else v)
 
 
 def noncontiguous(sample: Sample) -> Sample:
-    """Every tensor with gaps between its elements and, from two dimensions on, the first two exchanged in memory."""
+    """Give every tensor gaps between elements, and swap the first two dimensions in memory."""
 
     def spread(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.numel() < 2 or tensor.is_conj() or tensor.is_neg():
@@ -132,9 +128,7 @@ def noncontiguous(sample: Sample) -> Sample:
         view = wide.transpose(0, 1) if tensor.dim() > 1 else wide
         return view.copy_(tensor)
 
-    made = _fresh(sample, spread)
-    made.label = "non-contiguous"
-    return made
+    return _fresh(sample, spread)
 
 
 def _features(sample: Sample) -> set[Any]:
@@ -146,20 +140,20 @@ def _features(sample: Sample) -> set[Any]:
             ("dtype", position, tensor.dtype),
             ("contiguous", position, tensor.is_contiguous()),
         }
-    for place, value in [*enumerate(sample.args), *sample.kwargs.items()]:
+    for key, value in [*enumerate(sample.args), *sample.kwargs.items()]:
         if not isinstance(value, torch.Tensor):
-            found.add(("value", place, type(value)))
+            found.add(("value", key, type(value)))
             if isinstance(value, (bool, int, str, type(None), torch.dtype, float)):
-                found.add(("value", place, repr(value)))
+                found.add(("value", key, repr(value)))
     return found
 
 
 def pick(samples: list[Sample], limit: int) -> list[Sample]:
-    """Up to ``limit`` samples that differ most: each brings what the ones before it lack; equals are spread out."""
+    """Select up to ``limit`` diverse samples: each adds the most new features; ties are spread over the list."""
     if len(samples) <= limit:
         return samples
     features = [_features(sample) for sample in samples]
-    # Every index once, far apart first, so that among equals the choice is spread over the list.
+    # All indices, distant ones first, so that ties are spread over the list.
     step = max(1, len(samples) // limit)
     left = [i for start in range(step) for i in range(start, len(samples), step)]
     seen: set[Any] = set()
@@ -170,10 +164,6 @@ def pick(samples: list[Sample], limit: int) -> list[Sample]:
         left.remove(best)
         seen |= features[best]
     return [samples[i] for i in sorted(chosen)]
-
-
-#: Entries that convert to integers.
-_TO_INTEGERS = ("byte", "char", "short", "int", "long")
 
 
 def _special_values(dtype: torch.dtype) -> torch.Tensor:
@@ -188,40 +178,37 @@ def _special_values(dtype: torch.dtype) -> torch.Tensor:
 
 
 def edge_cases(entry: Any, dtype: torch.dtype, first: Sample) -> Iterable[Sample]:
-    """Extreme values, no elements and no dimensions, for entries that work element by element or reduce."""
+    """Empty, 0-dim and extreme inputs for elementwise and reduction entries."""
     from torch.testing._internal.opinfo.core import BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo
 
     if not isinstance(first.input, torch.Tensor):
         return
-    if isinstance(entry, (UnaryUfuncInfo, BinaryUfuncInfo)):
+    if isinstance(entry, (UnaryUfuncInfo, BinaryUfuncInfo)) and all(t.numel() for t in first.tensors()):
         for label, shape, count in (("empty", (0, 3), 0), ("0-dim", (), 1)):
 
             def resize(t: torch.Tensor, shape: tuple[int, ...] = shape, count: int = count) -> torch.Tensor:
                 return t.flatten()[:count].reshape(shape).clone()
 
-            if all(t.numel() for t in first.tensors()):
-                made = _fresh(first, resize)
-                made.label = label
-                yield made
-    if not dtype.is_complex:
-        special = _special_values(dtype)
-        if entry.name in _TO_INTEGERS and dtype.is_floating_point:
-            return  # what a number that does not fit becomes is not defined
-        if isinstance(entry, UnaryUfuncInfo):
-            kwargs, _ = entry.sample_kwargs("cpu", dtype, special)
-            yield Sample(special, (), dict(kwargs), label="extreme values")
-        elif isinstance(entry, BinaryUfuncInfo) and dtype.is_floating_point:
-            # Integers are left out: their overflow is what each machine makes of it.
-            yield Sample(special[:, None].clone(), (special[None, :].clone(),), label="extreme values")
-        elif isinstance(entry, ReductionOpInfo) and dtype.is_floating_point:
-            for value in (float("nan"), float("inf"), -float("inf")):
-                whole = torch.linspace(-2, 2, 12, dtype=torch.float64).reshape(3, 4)
-                whole[1, 2] = value
-                yield Sample(whole.to(dtype), (), dict(first.kwargs), label=f"with {value}")
+            yield replace(_fresh(first, resize), label=label)
+    converts = entry.name in expectations.TO_INTEGERS and dtype.is_floating_point  # undefined for values out of range
+    if dtype.is_complex or converts:
+        return
+    special = _special_values(dtype)
+    if isinstance(entry, UnaryUfuncInfo):
+        kwargs, _ = entry.sample_kwargs("cpu", dtype, special)
+        yield Sample(special, (), dict(kwargs), label="extreme values")
+    elif isinstance(entry, BinaryUfuncInfo) and dtype.is_floating_point:
+        # Not for integers: overflow is machine-dependent.
+        yield Sample(special[:, None].clone(), (special[None, :].clone(),), label="extreme values")
+    elif isinstance(entry, ReductionOpInfo) and dtype.is_floating_point:
+        for value in (float("nan"), float("inf"), -float("inf")):
+            whole = torch.linspace(-2, 2, 12, dtype=torch.float64).reshape(3, 4)
+            whole[1, 2] = value
+            yield Sample(whole.to(dtype), (), dict(first.kwargs), label=f"with {value}")
 
 
 def from_database(entry: Any, dtype: torch.dtype, gradient: bool, limit: int) -> list[Sample]:
-    """Different samples of an entry of PyTorch's database, on the CPU."""
+    """Diverse samples of a database entry, on the CPU."""
     made = []
     for s in entry.sample_inputs("cpu", dtype, requires_grad=gradient):
         sample = Sample(s.input, tuple(s.args), dict(s.kwargs), s.output_process_fn_grad, s.broadcasts_input)
@@ -231,9 +218,9 @@ def from_database(entry: Any, dtype: torch.dtype, gradient: bool, limit: int) ->
 
 
 def _leaf(value: Any) -> Any:
-    """A view that wants a gradient as a tensor of its own: some samples are slices of a tensor that wants one.
+    """Turn a view that requires grad into a leaf: some samples are slices of such a tensor.
 
-    And the CPU in place of ``cuda``, which samples name where torch has it.
+    Also replaces ``cuda``, which samples use where torch supports it, by the CPU.
     """
     if value == "cuda" or (isinstance(value, torch.device) and value.type == "cuda"):
         return "cpu"

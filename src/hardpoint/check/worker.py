@@ -1,7 +1,7 @@
-"""The process that runs entries: a crash in one costs that entry only.
+"""Worker process that runs entries, so that a crash fails one entry only.
 
-It reads requests and writes answers, one JSON object a line: ``{"list": mode}`` gives the entries, ``{"mode": ...,
-"entry": ...}`` gives ``{"at": ...}`` before each step, and ``{"result": ...}`` at the end.
+It reads requests and writes responses, one JSON object per line. ``{"list": mode}`` returns the entries;
+``{"mode": ..., "entry": ...}`` returns ``{"at": ...}`` before each step and ``{"result": ...}`` at the end.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any
 from unittest import mock
 
-from hardpoint.check.report import Result
+from hardpoint.check.report import Result, Step
 
 MODES = ("abi", "runtime", "ops", "modules", "optim", "perf")
 
@@ -35,22 +35,22 @@ def mount() -> str:
 
 
 def entries(mode: str, pattern: str) -> list[str]:
-    """The names of a mode's entries that match a regular expression."""
+    """Names of the entries of a mode that match a regular expression."""
     match = re.compile(pattern).search if pattern else lambda name: True
     found: list[str] = importlib.import_module(f"hardpoint.check.{mode}").names(lambda name: bool(match(name)))
     return found
 
 
-def run(mode: str, entry: str, options: dict[str, Any], step: Callable[[str], None]) -> Result:
+def run(mode: str, entry: str, options: dict[str, Any], step: Step) -> Result:
     """Run one entry in this process."""
     start = time.monotonic()
-    with warnings.catch_warnings(), seeds_of_other_devices_left_alone():
+    with warnings.catch_warnings(), no_seeding_of_other_devices():
         warnings.simplefilter("ignore")
         try:
             module = importlib.import_module(f"hardpoint.check.{mode}")
             result: Result = module.run(entry, mount(), options, step)
         except Exception as error:
-            # An entry records what the device does wrong itself; this is the check's own mistake, or torch's.
+            # Device errors are recorded by the entry; this is a bug in the check or in torch.
             result = Result(mode, entry, "failed", failure=f"the check itself failed: {type(error).__name__}: {error}")
     result.seconds = round(time.monotonic() - start, 3)
     result.failure = result.failure[:1500]
@@ -59,10 +59,10 @@ def run(mode: str, entry: str, options: dict[str, Any], step: Callable[[str], No
 
 
 @contextmanager
-def seeds_of_other_devices_left_alone() -> Iterator[None]:
-    """Samples are made from fresh seeds, and each seed would be queued for devices that nobody uses, with a traceback.
+def no_seeding_of_other_devices() -> Iterator[None]:
+    """Stop torch.manual_seed from queuing seeds, each with a traceback, for uninitialized devices.
 
-    That would take most of a run's time.
+    That would take most of a run, since every sample sets a seed.
     """
     import torch
 
@@ -75,7 +75,7 @@ def seeds_of_other_devices_left_alone() -> Iterator[None]:
 
 
 def _limit_memory(gigabytes: float) -> None:
-    """Limit what this process may map beyond now: a device's reserved address space does not count."""
+    """Limit what this process may map from now on; address space reserved by the device does not count."""
     with open("/proc/self/statm") as file:
         mapped = int(file.read().split()[0]) * resource.getpagesize()
     limit = mapped + int(gigabytes * 2**30)
@@ -83,15 +83,15 @@ def _limit_memory(gigabytes: float) -> None:
 
 
 def main() -> None:
-    """Serve requests until the input ends."""
+    """Serve requests until stdin closes."""
     faulthandler.enable()
-    # Answers go to the file that stdout was; what anybody prints goes where errors go.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    # Responses go to the original stdout; anything printed goes to stderr.
+    responses = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     limited = False
 
-    def answer(**message: Any) -> None:
-        answers.write(json.dumps(message) + "\n")
+    def respond(**message: Any) -> None:
+        responses.write(json.dumps(message) + "\n")
 
     for line in sys.stdin:
         request = json.loads(line)
@@ -100,20 +100,20 @@ def main() -> None:
 
             device = mount()
             torch.set_num_threads(1)
-            # Whatever address space the device reserves, it does so now.
+            # Make the device reserve its address space now.
             for index in range(torch.accelerator.device_count()):
                 torch.ones(1, device=f"{device}:{index}").cpu().pin_memory()
             if request["memory"]:
                 _limit_memory(request["memory"])
             limited = True
         if "list" in request:
-            answer(entries=entries(request["list"], request["pattern"]))
-            # The databases stay: later collections need not look at them.
+            respond(entries=entries(request["list"], request["pattern"]))
+            # Exclude the databases from later collections.
             gc.collect()
             gc.freeze()
             continue
-        result = run(request["mode"], request["entry"], request["options"], lambda at: answer(at=at))
-        answer(result=asdict(result))
+        result = run(request["mode"], request["entry"], request["options"], lambda at: respond(at=at))
+        respond(result=asdict(result))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-# find_package(Hardpoint) for a vendor's own build. Say where it is with -DHardpoint_DIR=$(hardpoint cmake-dir), or add
-# that folder to CMAKE_PREFIX_PATH. Needs no framework. It gives
+# find_package(Hardpoint) for CMake builds of plug-ins. Set -DHardpoint_DIR=$(hardpoint cmake-dir) or add that folder to
+# CMAKE_PREFIX_PATH. Needs no framework. It defines
 #
-#   Hardpoint::Headers                       hardpoint/plugin.h, TVM-FFI and DLPack: an interface target
-#   hardpoint_add_plugin(NAME source...)     a plug-in, or a library of kernels: libNAME.so, with hidden visibility and
-#                                            nothing exported but the entry and the kernels
-#   hardpoint_add_wheel(NAME [library...])   a target NAME that packs the libraries with the project's setup.py
+#   Hardpoint::Headers                       interface target: hardpoint/plugin.h, TVM-FFI and DLPack
+#   hardpoint_add_plugin(NAME source...)     builds a plug-in or kernel library libNAME.so that exports only
+#                                            hp_plugin_init and kernels
+#   hardpoint_add_wheel(NAME [library...])   target NAME that builds the project's wheel with these libraries
 cmake_minimum_required(VERSION 3.20)
 
 find_package(Python COMPONENTS Interpreter REQUIRED)
@@ -17,7 +17,7 @@ if(NOT TARGET Hardpoint::Headers)
   if(NOT Hardpoint_STATUS EQUAL 0)
     set(Hardpoint_FOUND FALSE)
     set(Hardpoint_NOT_FOUND_MESSAGE
-        "${Python_EXECUTABLE} has no hardpoint: say -DPython_EXECUTABLE=... for the one that has it\n${Hardpoint_ERROR}")
+        "${Python_EXECUTABLE} has no hardpoint package: set -DPython_EXECUTABLE=... to one that has it\n${Hardpoint_ERROR}")
     return()
   endif()
   list(POP_FRONT Hardpoint_FOUND_AT Hardpoint_VERSION)
@@ -44,7 +44,7 @@ function(hardpoint_add_wheel name)
     list(APPEND files $<TARGET_FILE:${library}>)
   endforeach()
   list(JOIN files ":" files)
-  # The project's setup.py finds the libraries in this variable and compiles nothing.
+  # With HARDPOINT_LIBRARIES set, the project's setup.py packs these libraries instead of compiling.
   add_custom_target(${name}
     COMMAND ${CMAKE_COMMAND} -E env HARDPOINT_LIBRARIES=${files} ${Python_EXECUTABLE} -m pip wheel
             --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir ${CMAKE_CURRENT_BINARY_DIR}/dist

@@ -1,1 +1,1 @@
-"""Writes the adapters' C++ at build time, from the operator tables and the installed framework's own tables."""
+"""Generate the adapters' C++ at build time from the operator tables and the installed framework's tables."""

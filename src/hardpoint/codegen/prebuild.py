@@ -1,8 +1,8 @@
-"""Compiles the usual portable kernels for sim when the package is built.
+"""Compile commonly used portable kernels for sim when the package is built.
 
-Run as ``python run.py prebuild TOOL LIST FOLDER``: the list has a kernel a line, as HARDPOINT_RECORD_KERNELS writes it
-while a program runs; the folder gets an archive for each level of the CPU. What does not compile is left out: it is
-compiled when it is needed, or the next tier takes the call.
+Run as ``python run.py prebuild TOOL LIST FOLDER``. LIST has one kernel per line, as HARDPOINT_RECORD_KERNELS writes it.
+FOLDER gets one archive per CPU level. Kernels that fail to compile are skipped: they are compiled on first use, or the
+next tier takes the call.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hardpoint.kernels import prebuilt
-from hardpoint.kernels.source import generate
+from hardpoint.kernels.generator import generate
 
 
 def sources(listed: str) -> dict[str, str]:
-    """Key and source of each kernel in the list."""
+    """Key -> source of the listed kernels."""
     found = {}
     for line in sorted(set(listed.splitlines())):
         name, _, description = line.partition("\t")
@@ -30,8 +30,8 @@ def sources(listed: str) -> dict[str, str]:
     return found
 
 
-def kept(archive: Path, tool: Path) -> dict[str, bytes]:
-    """What an earlier build left, unless the tool has changed since."""
+def cached_binaries(archive: Path, tool: Path) -> dict[str, bytes]:
+    """Binaries of an earlier build, unless the tool has changed since."""
     if not archive.exists() or archive.stat().st_mtime < tool.stat().st_mtime:
         return {}
     try:
@@ -58,9 +58,9 @@ def main() -> None:
             return target.read_bytes() if done.returncode == 0 else None
 
         for level in levels:
-            old = kept(folder / f"{level}.zip", tool)
+            old = cached_binaries(folder / f"{level}.zip", tool)
             binaries = list(pool.map(lambda key, level=level, old=old: old.get(key) or compiled(level, key), kernels))
-            # The time in the archive is a fixed one: the same sources give the same file.
+            # ZipInfo has a fixed timestamp, so that builds are reproducible.
             with zipfile.ZipFile(folder / f"{level}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
                 for key, binary in zip(kernels, binaries, strict=True):
                     if binary is not None:

@@ -1,7 +1,6 @@
-"""Runs a generator at build time: ``python run.py torch_wrappers OUTPUT.cpp``.
+"""Run a generator at build time: ``python run.py torch_wrappers OUTPUT.cpp``.
 
-The package's own ``__init__`` needs the compiled core, which is being built; so the generators see a bare package that
-holds the tables only.
+``hardpoint/__init__.py`` needs the compiled core, which does not exist yet, so an empty package replaces it here.
 """
 
 import runpy
@@ -14,6 +13,6 @@ for name in ("hardpoint", "hardpoint.kernels"):
     package.__path__ = [str(Path(__file__).parent.parent.joinpath(*name.split(".")[1:]))]
     sys.modules[name] = package
 generator = sys.argv.pop(1)
-# This script's folder would otherwise shadow top-level modules of the same name.
+# Without this, modules in this folder shadow top-level modules.
 sys.path[:] = [p for p in sys.path if Path(p).resolve() != Path(__file__).parent.resolve()]
 runpy.run_module(f"hardpoint.codegen.{generator}", run_name="__main__")

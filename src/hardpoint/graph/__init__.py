@@ -11,8 +11,8 @@ from hardpoint.graph.converters import (
     register_compiler,
     unregister_compiler,
 )
-from hardpoint.graph.explaining import Explanation, Graph, explain
-from hardpoint.graph.libraries import LibraryCompiler
+from hardpoint.graph.library_compiler import LibraryCompiler
+from hardpoint.graph.report import Explanation, Graph, explain
 
 __all__ = [
     "Call",

@@ -1,4 +1,4 @@
-"""Regions of pointwise nodes that become one kernel."""
+"""Fuse pointwise nodes into single kernels."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 import torch
 
-from hardpoint.graph.inplace import can_be_early, readers
-from hardpoint.graph.pointwise import NAMES, Part, parts_of
+from hardpoint.graph.nodes import is_mutation
+from hardpoint.graph.pointwise import DTYPE_NAMES, PointwiseStep, pointwise_steps
+from hardpoint.graph.reinplace import can_move_early, readers
 from hardpoint.kernels.fused import Region, Step
 
-#: Of one kernel: outputs and inputs, and numbers that a launch passes. As in csrc/torch/graph_fused.h.
+#: Max operands (outputs and inputs) and scalar arguments of one kernel, as in csrc/torch/graph/fused_region.h.
 MAX_OPERANDS, MAX_NUMBERS = 16, 12
-#: Numbers that a kernel is made for: the compiler then leaves out what they make needless.
+#: Scalars compiled into the kernel as literals, so that the compiler can simplify.
 LITERALS = (0, 1, -1, 2, 3, 0.5)
 
 
 @dataclass
 class Group:
-    """Nodes over one iteration space, in the graph's order."""
+    """Nodes with one iteration space, in graph order."""
 
     nodes: list[Any]
     space: tuple[str, ...]
-    order: int = 0  #: when it was last changed
     members: set[Any] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Fused:
-    """A group as a kernel's region, with what it reads and the nodes that it gives."""
+    """A fused kernel: its region, inputs and output nodes."""
 
     nodes: tuple[Any, ...]
     region: Region
@@ -45,14 +45,14 @@ class Fused:
 
     @property
     def name(self) -> str:
-        """What counters and reports call it."""
+        """Name in counters and reports."""
         names = [node.target._schema.name.partition("::")[2] for node in self.nodes]
         shown = names if len(names) <= 6 else [*names[:5], f"and_{len(names) - 5}_more"]
         return f"hardpoint::fused({','.join(shown)})"
 
 
 def fuse(nodes: list[Any]) -> list[Any]:
-    """The nodes in an order in which they can be executed, with regions in place of the nodes that they hold."""
+    """Fuse nodes and return nodes and fused regions in a valid execution order."""
     fusion = _Fusion(nodes)
     for node in nodes:
         fusion.visit(node)
@@ -70,18 +70,18 @@ class _Fusion:
         for node, sources in self.needed.items():
             for source in sources:
                 self.users[source].append(node)
-        self.parts: dict[Any, tuple[Part, ...]] = {}
+        self.parts: dict[Any, tuple[PointwiseStep, ...]] = {}
         self.group_of: dict[Any, Group] = {}
 
     def _source(self, given: Any) -> Iterable[Any]:
-        """The node that computes a value: one that picks a result of another is not executed itself."""
+        """Node that computes a value; getitem nodes are resolved to their argument."""
         while given not in self.index and given.op == "call_function":
             given = given.args[0]
         return (given,) if given in self.index else ()
 
     def visit(self, node: Any) -> None:
-        """Make the node part of a group of its producers, if it can be."""
-        parts = parts_of(node)
+        """Merge the node into a group of its producers if possible."""
+        parts = pointwise_steps(node)
         if not parts:
             return
         self.parts[node] = parts
@@ -96,7 +96,7 @@ class _Fusion:
     def _merged(self, first: Group, second: Group) -> Group | None:
         nodes = sorted([*first.nodes, *second.nodes], key=self.index.__getitem__)
         union = Group(nodes, first.space)
-        if self._comes_back(union):
+        if self._creates_cycle(union):
             return None
         try:
             self.region(union)
@@ -110,8 +110,8 @@ class _Fusion:
         group = self.group_of.get(node)
         return group.nodes if group is not None else (node,)
 
-    def _comes_back(self, union: Group) -> bool:
-        """Whether a node outside needs one of the nodes and is needed by another: then they cannot be one kernel."""
+    def _creates_cycle(self, union: Group) -> bool:
+        """Whether fusing the group creates a cycle: a path leaves the group and comes back to it."""
         last = max(self.index[node] for node in union.nodes)
         seen: set[Any] = set()
         stack = [user for node in union.nodes for user in self.users[node] if user not in union.members]
@@ -132,15 +132,15 @@ class _Fusion:
         return False
 
     def region(self, group: Group) -> Fused:
-        """The group as a kernel's region. Raises TooLarge."""
+        """Build the fused kernel of a group. Raises TooLarge."""
         inputs: list[Any] = []
         numbers: list[Any] = []
         steps: list[Step] = []
-        place: dict[Any, int] = {}  # of nodes and parts, among the steps
+        index_of: dict[Any, int] = {}  # node or pointwise step -> index in ``steps``
 
         def refer(given: Any, compute: torch.dtype) -> str:
-            if isinstance(given, Part) or given in group.members:
-                return f"s{place[given]}"
+            if isinstance(given, PointwiseStep) or given in group.members:
+                return f"s{index_of[given]}"
             if isinstance(given, torch.fx.Node) and isinstance(given.meta.get("val"), torch.Tensor):
                 if given not in inputs:
                     inputs.append(given)
@@ -156,8 +156,8 @@ class _Fusion:
             for part in self.parts[node]:
                 values = tuple(refer(given, part.compute) for given in part.inputs)
                 attributes = tuple(refer(given, part.compute) for given in part.attributes)
-                compute, result = NAMES[part.compute], NAMES[part.result]
-                place[part] = place[node] = len(steps)
+                compute, result = DTYPE_NAMES[part.compute], DTYPE_NAMES[part.result]
+                index_of[part] = index_of[node] = len(steps)
                 steps.append(Step(part.op, part.variant, compute, result, values, attributes))
         outputs = [node for node in group.nodes if any(user not in group.members for user in node.users)]
         if len(inputs) + len(outputs) > MAX_OPERANDS or len(numbers) > MAX_NUMBERS or not inputs:
@@ -165,15 +165,15 @@ class _Fusion:
         if any(isinstance(n, float) and not math.isfinite(n) and not is_real for n, is_real in numbers):
             raise TooLarge
         region = Region(
-            tuple(NAMES[node.meta["val"].dtype] for node in inputs),
+            tuple(DTYPE_NAMES[node.meta["val"].dtype] for node in inputs),
             tuple(not is_real for _, is_real in numbers),
             tuple(steps),
-            tuple(place[node] for node in outputs),
+            tuple(index_of[node] for node in outputs),
         )
         return Fused(tuple(group.nodes), region, tuple(inputs), tuple(n for n, _ in numbers), tuple(outputs))
 
     def schedule(self) -> list[Any]:
-        """Units in an order that respects what they need, and the graph's own order where that leaves a choice."""
+        """Topological order of nodes and groups; ties follow graph order."""
         units: dict[int, list[Any]] = {}
         unit_of: dict[Any, int] = {}
         for node in self.nodes:
@@ -182,22 +182,25 @@ class _Fusion:
             units[key] = members
             for each in members:
                 unit_of[each] = key
-        needs = {key: self._needs(members, unit_of) - {key} for key, members in units.items()}
-        place = {key: float(key) for key in units}
+        needs = {
+            key: {unit_of[given] for node in members for given in self.needed[node]} - {key}
+            for key, members in units.items()
+        }
+        priority = {key: float(key) for key in units}
         barrier: int | None = None
         for key in sorted(units):
-            # What writes to its arguments or draws random numbers keeps its place among its like, and writers come
-            # after all that stood before them.
+            # Nodes that mutate arguments or draw random numbers keep their relative order, and a mutation follows
+            # every node before it.
             node = units[key][-1]
             if len(units[key]) > 1 or not _is_ordered(node):
                 continue
-            if can_be_early(node):
+            if can_move_early(node):
                 needs[key] |= {unit_of[r] for r in readers(node.args[0]) if r in unit_of} - {key}
-                place[key] = max(needs[key], default=0) + 0.5
+                priority[key] = max(needs[key], default=0) + 0.5
                 continue
             if barrier is not None:
                 needs[key].add(barrier)
-            if _writes(node):
+            if is_mutation(node):
                 needs[key] |= {other for other in units if other < key}
             barrier = key
         users: dict[int, list[int]] = {key: [] for key in units}
@@ -205,7 +208,7 @@ class _Fusion:
             for other in needed:
                 users[other].append(key)
         waiting = {key: len(needed) for key, needed in needs.items()}
-        ready = [(place[key], key) for key, count in waiting.items() if count == 0]
+        ready = [(priority[key], key) for key, count in waiting.items() if count == 0]
         heapq.heapify(ready)
         order: list[Any] = []
         while ready:
@@ -215,25 +218,17 @@ class _Fusion:
             for user in users[key]:
                 waiting[user] -= 1
                 if waiting[user] == 0:
-                    heapq.heappush(ready, (place[user], user))
-        assert len(order) == len(units), "regions depend on each other in a circle"
+                    heapq.heappush(ready, (priority[user], user))
+        assert len(order) == len(units), "fused regions form a cycle"
         return order
-
-    def _needs(self, members: list[Any], unit_of: dict[Any, int]) -> set[int]:
-        return {unit_of[given] for node in members for given in self.needed[node]}
 
 
 class TooLarge(Exception):
-    """A region has more operands or numbers than a kernel takes."""
-
-
-def _writes(node: Any) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and bool(schema.is_mutable)
+    """A region exceeds MAX_OPERANDS or MAX_NUMBERS."""
 
 
 def _is_ordered(node: Any) -> bool:
-    """Whether its place among others of its kind matters."""
+    """Whether the node must keep its order relative to other mutations and random draws."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return not isinstance(node.meta.get("val"), (torch.Tensor, int, torch.SymInt, torch.SymFloat))
-    return _writes(node) or torch.Tag.nondeterministic_seeded in node.target.tags
+    return is_mutation(node) or torch.Tag.nondeterministic_seeded in node.target.tags

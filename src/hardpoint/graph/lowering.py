@@ -1,4 +1,4 @@
-"""FX graphs as programs of the adapter: instructions over numbered registers (csrc/torch/graph_program.h)."""
+"""Lower FX graphs to adapter programs: instructions over numbered registers (csrc/torch/graph/program.h)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from hardpoint.graph import nodes
 from hardpoint.graph.converters import KERNEL, Call, convert
 from hardpoint.graph.fusion import Fused, fuse
 
-#: Functions of integers that the executor knows.
+#: Integer functions that the executor implements.
 INTEGERS = {
     operator.add: "add",
     operator.sub: "sub",
@@ -29,18 +30,18 @@ INTEGERS = {
 
 @dataclass
 class Lowered:
-    """A program, and what it was made of, for reports."""
+    """A lowered program and its statistics for reports."""
 
     runner: Any
     nodes: int
     fused: list[Fused]
-    kernels: list[tuple[str, str]]  #: node and kernel, by converters
-    python: list[str]  #: nodes that are functions of Python
-    taken: list[tuple[str, int]] = field(default_factory=list)  #: by compilers of subgraphs: their nodes
+    kernels: list[tuple[str, str]]  #: (node, kernel) by converters
+    python: list[str]  #: nodes that call Python functions
+    delegated: list[tuple[str, int]] = field(default_factory=list)  #: (subgraph compiler, node count)
 
 
 def lower(module: torch.fx.GraphModule, name: str) -> Lowered:
-    """The program of a graph in ATen's operators."""
+    """Lower a graph of ATen operators."""
     return _Lowering(module, name).run()
 
 
@@ -88,7 +89,7 @@ class _Lowering:
 
     @staticmethod
     def _is_item(node: Any) -> bool:
-        """Whether the node takes one result of another: that is a register, no instruction."""
+        """Whether the node selects one result of another: a register, not an instruction."""
         return (
             node.op == "call_function"
             and node.target is operator.getitem
@@ -105,7 +106,7 @@ class _Lowering:
         return found if isinstance(found, list) else [found]
 
     def _value(self, given: Any) -> Any:
-        """An argument with registers in place of nodes."""
+        """Replace nodes in an argument by registers."""
         if isinstance(given, torch.fx.Node):
             found = self.registers[given]
             if isinstance(found, list):
@@ -139,39 +140,30 @@ class _Lowering:
         value = node.meta.get("val")
         if target in INTEGERS and isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
             arguments = [self._value(a) for a in node.args]
-            return self._instruction(
-                "integer", node.name, arguments, self._results(node), integer=INTEGERS[target], releases=[]
-            )
+            return self._instruction("integer", node.name, arguments, self._results(node), integer=INTEGERS[target])
         return self._python(node, target)
 
     def _operator(self, node: Any) -> Any:
         schema = node.target._schema
-        arguments = []
-        for position, argument in enumerate(schema.arguments):
-            given = node.args[position] if position < len(node.args) else None
-            if position >= len(node.args):
-                given = node.kwargs.get(argument.name, argument.default_value)
-            arguments.append(self._value(given))
+        arguments = [self._value(given) for given in nodes.arguments(node).values()]
         returns = [str(r.type) for r in schema.returns]
-        overload = schema.overload_name
         return self._instruction(
             "operator",
             f"{node.name} ({node.target})",
             arguments,
             self._results(node) if returns else [],
-            operator=(schema.name, overload),
+            operator=(schema.name, schema.overload_name),
             unpack=returns == ["List[Tensor]"],
         )
 
     def _python(self, node: Any, function: Callable[..., Any]) -> Any:
-        """A function of Python, called with the values of the nodes among its arguments."""
+        """Instruction that calls a Python function."""
         flat, spec = pytree.tree_flatten((node.args, dict(node.kwargs)))
         positions = [k for k, item in enumerate(flat) if isinstance(item, torch.fx.Node) and item in self.registers]
         fixed = [
             _attribute(self.module, item.target) if isinstance(item, torch.fx.Node) and k not in positions else item
             for k, item in enumerate(flat)
         ]
-        nodes = [flat[k] for k in positions]
 
         def call(*values: Any) -> Any:
             items = list(fixed)
@@ -184,7 +176,7 @@ class _Lowering:
         return self._instruction(
             "python",
             f"{node.name} ({getattr(function, '__name__', function)})",
-            [self._value(given) for given in nodes],
+            [self._value(flat[k]) for k in positions],
             self._results(node),
             function=call,
             unpack=isinstance(self.registers[node], list),
@@ -207,7 +199,7 @@ class _Lowering:
         )
 
     def _size(self, size: Any) -> Any:
-        """A size, or the register that has it."""
+        """A static size, or the register that holds a dynamic one."""
         if isinstance(size, int):
             return size
         for node, register in self.registers.items():
@@ -219,19 +211,15 @@ class _Lowering:
     def _fused(self, unit: Fused) -> Any:
         outputs = [(node.meta["val"].dtype, _order(node.meta["val"])) for node in unit.outputs]
         plain = [self._node(node) for node in unit.nodes]
-        kept = {register for node in unit.outputs for register in self._results(node)}
-        last: dict[int, int] = {}
-        for k, each in enumerate(plain):
-            for register in (*_read(each["arguments"]), *each["results"]):
-                last[register] = k
-        inner = {r for each in plain for r in each["results"]} - kept
-        for register in inner:
+        results = [register for node in unit.outputs for register in self._results(node)]
+        last = _last_uses(plain)
+        for register in {r for each in plain for r in each["results"]} - set(results):
             plain[last[register]]["releases"].append(register)
         return self._instruction(
             "fused",
             unit.name,
             [self._value(given) for given in (*unit.inputs, *unit.numbers)],
-            [register for node in unit.outputs for register in self._results(node)],
+            results,
             operator=unit.name,
             region=unit.region.text(),
             outputs=outputs,
@@ -240,39 +228,41 @@ class _Lowering:
         )
 
     def _release(self, instructions: list[Any], outputs: list[Any], inputs: int) -> None:
-        """Registers end at their last use; those of constants and outputs do not."""
+        """Release registers after their last use, except constants and outputs."""
         kept = set(_read(outputs)) | set(range(inputs, inputs + len(self.constants)))
-        last: dict[int, int] = {}
-        for k, each in enumerate(instructions):
-            for register in (*_read(each["arguments"]), *_read(each.get("outputs", [])), *each["results"]):
-                last[register] = k
-        for register, k in last.items():
+        for register, k in _last_uses(instructions).items():
             if register not in kept:
                 instructions[k]["releases"].append(register)
 
 
 def _read(value: Any) -> list[int]:
-    """Registers in a structure of arguments."""
+    """Registers in nested arguments."""
     if isinstance(value, (list, tuple)):
         return [register for item in value for register in _read(item)]
     return [value.index] if type(value).__name__ == "GraphRegister" else []
 
 
+def _last_uses(instructions: list[Any]) -> dict[int, int]:
+    """Register -> index of the last instruction that uses it."""
+    last: dict[int, int] = {}
+    for k, each in enumerate(instructions):
+        for register in (*_read(each["arguments"]), *_read(each.get("outputs", [])), *each["results"]):
+            last[register] = k
+    return last
+
+
 def _order(value: torch.Tensor) -> list[int]:
-    """A tensor's dimensions, the slowest first."""
+    """Dimensions of a tensor in memory order, slowest first."""
 
     def hint(number: Any) -> int:
         return number if isinstance(number, int) else int(number.node.hint or 1)
 
     strides = [hint(s) for s in value.stride()]
     sizes = [hint(s) for s in value.shape]
-    # Dimensions of one element may have any stride: they stay where they stand.
-    return sorted(range(value.dim()), key=lambda d: (-strides[d] if sizes[d] != 1 else -_next(strides, sizes, d), d))
-
-
-def _next(strides: list[int], sizes: list[int], d: int) -> int:
-    """The stride that a dimension of one element would have between its neighbours."""
-    return next((strides[k] * sizes[k] for k in range(d + 1, len(sizes)) if sizes[k] != 1), 1)
+    for d in reversed(range(value.dim())):
+        if sizes[d] == 1:  # may have any stride: take the one that keeps its position
+            strides[d] = next((strides[k] * sizes[k] for k in range(d + 1, len(sizes)) if sizes[k] != 1), 1)
+    return sorted(range(value.dim()), key=lambda d: (-strides[d], d))
 
 
 def _attribute(module: torch.nn.Module, target: str) -> Any:

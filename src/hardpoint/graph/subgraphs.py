@@ -1,4 +1,4 @@
-"""Whole subgraphs for the compilers that ask for them; the rest stays with us."""
+"""Partition a graph among the registered subgraph compilers."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import Any
 import torch
 
 from hardpoint.graph.converters import KERNEL, SUBGRAPH_COMPILERS, Call, SubgraphCompiler, SubgraphKernel, warn
-from hardpoint.graph.libraries import register_plugin
+from hardpoint.graph.library_compiler import register_plugin
+from hardpoint.graph.nodes import is_mutation
 
 
-def take(module: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, list[tuple[str, int]]]:
-    """The graph with calls of compiled subgraphs in it, and who took how many nodes each time."""
-    taken: list[tuple[str, int]] = []
+def compile_subgraphs(module: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, list[tuple[str, int]]]:
+    """Replace supported subgraphs by compiled calls; also returns (compiler, node count) of each."""
+    delegated: list[tuple[str, int]] = []
     register_plugin()
     for name, compiler in SUBGRAPH_COMPILERS.items():
-        module = _offer(module, name, compiler, taken)
-    return module, taken
+        module = _offer(module, name, compiler, delegated)
+    return module, delegated
 
 
 def _offer(
-    module: torch.fx.GraphModule, name: str, compiler: SubgraphCompiler, taken: list[tuple[str, int]]
+    module: torch.fx.GraphModule, name: str, compiler: SubgraphCompiler, delegated: list[tuple[str, int]]
 ) -> torch.fx.GraphModule:
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
 
     class Support(OperatorSupportBase):  # type: ignore[misc]
         def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-                return False
-            if node.target._schema.is_mutable:
+            is_operator = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+            if not is_operator or is_mutation(node):
                 return False
             try:
                 return bool(compiler.supports(node))
             except Exception as error:
-                warn(f"{node.name} ({node.target}) stays with us, since {name}.supports failed: {error}")
+                warn(f"{node.name} ({node.target}) is not passed to {name}: supports() failed: {error}")
                 return False
 
     partitioner = CapabilityBasedPartitioner(module, Support(), allows_single_node_partition=True)
@@ -52,10 +52,10 @@ def _offer(
             function = compiler.compile(part, values)
         except Exception as error:
             names = ", ".join(dict.fromkeys(str(n.target) for n in inner))
-            warn(f"a subgraph of {names} stays with us, since {name}.compile failed: {type(error).__name__}: {error}")
+            warn(f"{name} does not compile a subgraph of {names}: compile() failed: {type(error).__name__}: {error}")
             _inline(module, node, part)
             continue
-        taken.append((name, len(inner)))
+        delegated.append((name, len(inner)))
         _replace(module, node, part, function, name)
     module.graph.eliminate_dead_code()
     module.recompile()
@@ -63,7 +63,7 @@ def _offer(
 
 
 def _results(part: torch.fx.GraphModule) -> tuple[Any, bool]:
-    """What a subgraph gives: nodes, and whether it is several of them."""
+    """Output nodes of a subgraph, and whether it returns several."""
     output = next(n for n in part.graph.nodes if n.op == "output").args[0]
     many = isinstance(output, (list, tuple))
     return list(output) if many else [output], many
@@ -89,7 +89,7 @@ def _replace(module: torch.fx.GraphModule, node: Any, part: torch.fx.GraphModule
 
 
 def _inline(module: torch.fx.GraphModule, node: Any, part: torch.fx.GraphModule) -> None:
-    """The subgraph's nodes again, in place of its call."""
+    """Replace the call of a subgraph by its nodes."""
     inside: dict[Any, Any] = dict(zip((n for n in part.graph.nodes if n.op == "placeholder"), node.args, strict=True))
     with module.graph.inserting_before(node):
         for each in part.graph.nodes:

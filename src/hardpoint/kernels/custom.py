@@ -1,25 +1,25 @@
-"""A program's own kernels in the portable dialect: one source for every device that has a compiler.
+"""User kernels in the portable dialect: one source for every device with a compiler.
 
-The dialect is that of Hardpoint's own kernels, described in :mod:`hardpoint.kernels.template`. Kernels are compiled
-when they are first used, for the types of the call, and kept on disk like Hardpoint's own.
+:mod:`hardpoint.kernels.template` describes the dialect. A kernel is compiled on first use for the call's types and
+cached on disk, like the built-in kernels.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Protocol, TypeGuard
 
 import tvm_ffi
 
-from hardpoint._runtime import core, mounted
-from hardpoint.kernels import portable, template
+from hardpoint._runtime import core, only_mounted
+from hardpoint.kernels import specializer, template
+from hardpoint.kernels.generator import preamble
 from hardpoint.kernels.pointwise import STORAGE
-from hardpoint.kernels.source import preamble
 
-# TVM-FFI passes the kinds of error that it knows by name, and this one means "not this call" to us.
+# TVM-FFI only transports registered error kinds. NotImplementedError means that the kernel declines the call.
 tvm_ffi.register_error("NotImplementedError", NotImplementedError)
 
-#: A dtype's name in the frameworks and in TVM-FFI -> in the dialect.
+#: Framework (and TVM-FFI) dtype name -> dialect name.
 DTYPES = {
     "float32": "f32",
     "float64": "f64",
@@ -34,8 +34,24 @@ DTYPES = {
 assert set(DTYPES.values()) == set(STORAGE)
 
 
+class _Indexed(Protocol):
+    @property
+    def index(self) -> int | None: ...
+
+
+class DeviceTensor(Protocol):
+    """A tensor of TVM-FFI, torch or Paddle."""
+
+    @property
+    def device(self) -> _Indexed:
+        """The device, with its index."""
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""
+
+
 class PortableKernels:
-    """The kernels of one source. ``namespace`` goes before their names in counters and rules: ``myops::silu_mul``."""
+    """Kernels of one source file. ``namespace`` prefixes their names in counters and rules: ``myops::silu_mul``."""
 
     def __init__(self, source: str, namespace: str) -> None:
         self.source = source
@@ -43,18 +59,25 @@ class PortableKernels:
         self._loaded: dict[tuple[str, int, str, str], tuple[int, int]] = {}
 
     def available(self, device: str | None = None) -> bool:
-        """Whether the device has a compiler, so that these kernels can run there."""
-        return core.compiler(device or self._device(), 0) is not None
+        """Whether the device has a compiler and can run these kernels."""
+        return core.compiler(device or only_mounted("available(device)"), 0) is not None
 
-    def launch(self, kernel: str, elements: int, *arguments: Any, device: str | None = None, **types: Any) -> None:
-        """Queue a kernel over so many elements on the device's current stream.
+    def launch(
+        self,
+        kernel: str,
+        elements: int,
+        *arguments: DeviceTensor | float,
+        device: str | None = None,
+        **types: object,
+    ) -> None:
+        """Launch a kernel over ``elements`` elements on the device's current stream.
 
-        Arguments are tensors (of TVM-FFI, or of a framework), int (``hp_i64``) and float (``double``). ``types`` gives
-        the kernel's type parameters: ``T=x.dtype``. Raises NotImplementedError, before anything is queued, where the
-        device has no compiler, the dialect no such type, or a rule denies the call.
+        Arguments are TVM-FFI or framework tensors, int (passed as ``hp_i64``) and float (``double``). ``types`` sets
+        the kernel's type parameters: ``T=x.dtype``. Raises NotImplementedError before anything is queued if the device
+        has no compiler, the dialect lacks a type, or a rule denies the call.
         """
-        runtime = device or self._device()
-        index = next((a.device.index or 0 for a in arguments if hasattr(a, "data_ptr")), 0)
+        runtime = device or only_mounted("launch(..., device=...)")
+        index = next((a.device.index or 0 for a in arguments if _is_tensor(a)), 0)
         description = " ".join(f"{name}={_type(value)}" for name, value in sorted(types.items()))
         key = (runtime, index, kernel, description)
         function, per_group = self._loaded.get(key) or self._load(key)
@@ -63,13 +86,7 @@ class PortableKernels:
         groups = -(-elements // per_group)
         packed = [_pack(argument) for argument in arguments]
         if not core.launch_kernel(runtime, index, f"{self.namespace}::{kernel}", function, groups, packed):
-            raise NotImplementedError(f"a rule keeps {self.namespace}::{kernel} off the device's kernel")
-
-    def _device(self) -> str:
-        names = mounted()
-        if len(names) != 1:
-            raise ValueError(f"which device? mounted: {', '.join(names) or 'none'}; say launch(..., device=...)")
-        return names[0]
+            raise NotImplementedError(f"a rule denies {self.namespace}::{kernel} its device kernel")
 
     def _load(self, key: tuple[str, int, str, str]) -> tuple[int, int]:
         runtime, index, kernel, description = key
@@ -79,12 +96,12 @@ class PortableKernels:
         dialect, fingerprint, group_size = compiler
         code, entry, per_group = template.source(self.namespace, self.source, kernel, description, dialect, group_size)
         head = preamble(complex_numbers="c64" in description or "c128" in description)
-        binary = portable.binary(runtime, index, fingerprint, head + code)
+        binary = specializer.binary(runtime, index, fingerprint, head + code)
         loaded = self._loaded[key] = (core.load_kernel(runtime, index, binary, entry), per_group)
         return loaded
 
 
-def _type(value: Any) -> str:
+def _type(value: object) -> str:
     if isinstance(value, int):
         return str(value)
     name = str(value).rpartition(".")[2]
@@ -93,7 +110,11 @@ def _type(value: Any) -> str:
     return DTYPES[name]
 
 
-def _pack(argument: Any) -> tuple[bool, bytes]:
-    if hasattr(argument, "data_ptr"):
+def _is_tensor(argument: object) -> TypeGuard[DeviceTensor]:
+    return hasattr(argument, "data_ptr")
+
+
+def _pack(argument: DeviceTensor | float) -> tuple[bool, bytes]:
+    if _is_tensor(argument):
         return True, struct.pack("P", argument.data_ptr())
     return False, struct.pack("d", argument) if isinstance(argument, float) else struct.pack("q", argument)

@@ -1,4 +1,4 @@
-"""Writes one portable kernel for a region of pointwise operators, from the same expressions as the operators' own."""
+"""Generates one portable kernel for a region of pointwise operators, from the same expressions as single operators."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from hardpoint import ops
 from hardpoint.kernels import pointwise
-from hardpoint.kernels.pointwise import COMPUTE, FLOATS, PARTS, Operand, Specialisation
+from hardpoint.kernels.pointwise import COMPUTE, FLOATS, PARTS, Operand, Specialization
 
-#: Where an operand has its element, as code.
-Place = Callable[[Operand, int], str]
+#: Returns the lvalue of operand k's current element.
+ElementAccess = Callable[[Operand, int], str]
 
-#: The step that only changes the dtype.
+#: Name of the step that only converts the dtype.
 CONVERT = "convert"
 
 
@@ -22,13 +22,13 @@ CONVERT = "convert"
 class Step:
     """One operator of a region.
 
-    Inputs and attributes name values: ``i0`` an input of the region, ``s0`` a step's result, ``n0`` a number that the
-    launch passes, ``=0.5`` a number that the kernel is made for.
+    Inputs and attributes name values: ``i0`` is a region input, ``s0`` the result of a step, ``n0`` a number passed at
+    launch, ``=0.5`` a literal compiled into the kernel.
     """
 
     op: str
     variant: int
-    #: The dtype that it computes in, and that of its result.
+    #: Compute dtype and result dtype.
     compute: str
     result: str
     inputs: tuple[str, ...]
@@ -37,47 +37,46 @@ class Step:
 
 @dataclass(frozen=True)
 class Region:
-    """Operators over one iteration space. Every output has its shape; inputs are broadcast to it."""
+    """Operators over one iteration space. Outputs have its shape; inputs broadcast to it."""
 
     inputs: tuple[str, ...]  #: dtypes
     numbers: tuple[bool, ...]  #: whether each is an integer
     steps: tuple[Step, ...]
-    outputs: tuple[int, ...]  #: the steps whose results are stored
+    outputs: tuple[int, ...]  #: steps whose results are stored
 
     def text(self) -> str:
-        """What the kernel is made of, and known by."""
+        """Serialize the region; the text identifies the kernel."""
         steps = [[s.op, s.variant, s.compute, s.result, s.inputs, s.attributes] for s in self.steps]
         return json.dumps([self.inputs, self.numbers, steps, self.outputs], separators=(",", ":"))
 
     @staticmethod
     def parse(text: str) -> Region:
-        """The region that has this text."""
+        """Parse the result of :meth:`text`."""
         inputs, numbers, steps, outputs = json.loads(text)
         made = (Step(op, variant, compute, result, tuple(i), tuple(a)) for op, variant, compute, result, i, a in steps)
         return Region(tuple(inputs), tuple(numbers), tuple(made), tuple(outputs))
 
 
 def expression(op: str, variant: int, compute: str) -> str | None:
-    """An operator's expression for a dtype to compute in, or None; there are none of complex numbers here."""
+    """Return an operator's expression for a compute dtype, or None. Complex dtypes are not fused."""
     if compute in PARTS:
         return None
     if op == CONVERT:
         return "self"
-    return pointwise.expression(ops.find(op), Specialisation(compute, 1, variant, 1, ()))
+    return pointwise.expression(ops.find(op), Specialization(compute, 1, variant, 1, ()))
 
 
 def source(description: str, dialect: str, group_size: int, preamble: str) -> tuple[str, str, int] | None:
-    """The kernel's source, its name, and the elements a group handles; None if a step has no expression.
+    """Return the kernel's source, entry name and elements per work-group; None if a step has no expression.
 
-    The description is ``dimensions=1 layout=contiguous,... region=...``: the layout is that of the outputs, then of the
-    inputs.
+    The description is ``dimensions=1 layout=contiguous,... region=...``, with the layout of outputs, then inputs.
     """
     dimensions, layout, text = (part.partition("=")[2] for part in description.split(" ", 2))
     region = Region.parse(text)
     dtypes = [region.steps[k].result for k in region.outputs] + list(region.inputs)
     operands = tuple(Operand(*pair) for pair in zip(dtypes, layout.split(","), strict=True))
-    spec = Specialisation("", len(region.outputs), 0, int(dimensions), operands)
-    values = _values(region, operands, pointwise.place)
+    spec = Specialization("", len(region.outputs), 0, int(dimensions), operands)
+    values = _values(region, operands, pointwise.element)
     if values is None:
         return None
     parameters = [("HP_GLOBAL char*", f"p{k}") for k in range(len(operands))]
@@ -90,28 +89,28 @@ def source(description: str, dialect: str, group_size: int, preamble: str) -> tu
         f"strides[{len(operands)}][{spec.dimensions}]; }} hp_geometry;\n"
     )
     pointers = list(range(len(operands)))
-    code = pointwise.loop(spec, pointers, values, _results(region, operands, pointwise.place), group_size)
+    code = pointwise.loop(spec, pointers, values, _results(region, operands, pointwise.element), group_size)
     pack = pointwise.pack_of(spec) if group_size > 1 else 0
     turns = pointwise.turns_of(spec, any(_calls(step) for step in region.steps))
     if pack:
-        place = pointwise.packed_place
-        element = f"{_values(region, operands, place)}{_results(region, operands, place)}"
+        access = pointwise.packed_element
+        element = f"{_values(region, operands, access)}{_results(region, operands, access)}"
         code = pointwise.packs(spec, pointers, pack, turns, element, code, group_size)
     per_group = pointwise.per_group(group_size, pack, turns)
     return head + pointwise.kernel(dialect, "hp_fused", parameters, code, per_group, group_size), "hp_fused", per_group
 
 
 def _calls(step: Step) -> bool:
-    """Whether a step calls a function."""
+    """Whether a step calls a math.h function."""
     return "M(" in (expression(step.op, step.variant, step.compute) or "")
 
 
-def _values(region: Region, operands: tuple[Operand, ...], place: Place) -> str | None:
-    """Code that reads one element of every input and takes the steps; None if a step has no expression."""
+def _values(region: Region, operands: tuple[Operand, ...], access: ElementAccess) -> str | None:
+    """Code that loads one element of every input and computes the steps; None if a step has no expression."""
     first = len(region.outputs)
     code = ""
     for k, dtype in enumerate(region.inputs):
-        value = pointwise.real_value(dtype, place(operands[first + k], first + k))
+        value = pointwise.real_value(dtype, access(operands[first + k], first + k))
         code += f"      const {COMPUTE[dtype]} i{k} = {value};\n"
     for k, step in enumerate(region.steps):
         taken = _step(region, k, step)
@@ -121,10 +120,10 @@ def _values(region: Region, operands: tuple[Operand, ...], place: Place) -> str 
     return code
 
 
-def _results(region: Region, operands: tuple[Operand, ...], place: Place) -> str:
+def _results(region: Region, operands: tuple[Operand, ...], access: ElementAccess) -> str:
     """Code that stores the element's results."""
     return "".join(
-        f"      {place(operands[k], k)} = {pointwise.store(operands[k].dtype, f's{step}', operands[k].dtype)};\n"
+        f"      {access(operands[k], k)} = {pointwise.store(operands[k].dtype, f's{step}', operands[k].dtype)};\n"
         for k, step in enumerate(region.outputs)
     )
 
@@ -142,16 +141,16 @@ def _step(region: Region, number: int, step: Step) -> str | None:
     code = f"      {COMPUTE[step.result]} s{number};\n      {{\n"
     for name, given in zip(names, (*step.inputs, *step.attributes), strict=True):
         code += f"        const {kind} {name} = {_given(region, given, step.compute)};\n"
-    # Promoted integer arithmetic would give numbers that do not fit the type; the cast brings them back.
+    # C promotes small integers to int; the cast wraps the result back into the type.
     result = _converted(f"({kind})({value})", step.compute, step.result)
     if step.op == CONVERT and step.result in ("f16", "bf16"):
-        # A conversion is there for its rounding; between other steps halves are kept as floats.
+        # An explicit conversion must round; other steps pass 16-bit values on as float.
         result = f"hp_load_{step.result}(hp_store_{step.result}((float)({value})))"
     return code + f"        s{number} = {result};\n      }}\n"
 
 
 def _given(region: Region, name: str, compute: str) -> str:
-    """A value of the region in the dtype that a step computes in."""
+    """Return a region value converted to a step's compute dtype."""
     if name[0] == "=":
         number = name[1:]
         literal = number if compute in FLOATS else f"{int(float(number))}"

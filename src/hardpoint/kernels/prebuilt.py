@@ -1,4 +1,4 @@
-"""Kernels that were compiled when the package was built: one archive for each kind of device."""
+"""Kernels compiled when the package was built: one archive per compiler fingerprint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def key(source: str) -> str:
-    """What a binary is stored under."""
+    """Cache key of a binary: the hash of its source, headers inlined."""
     return hashlib.sha256(source.encode()).hexdigest()
 
 
@@ -18,7 +18,7 @@ def key(source: str) -> str:
 def _archive(fingerprint: str) -> zipfile.ZipFile | None:
     import hardpoint
 
-    # For tests of what happens without them.
+    # Lets tests run without prebuilt kernels.
     if os.environ.get("HARDPOINT_PREBUILT") == "0":
         return None
     for root in hardpoint.__path__:
@@ -32,9 +32,9 @@ def _archive(fingerprint: str) -> zipfile.ZipFile | None:
 
 
 def find(fingerprint: str, name: str) -> bytes | None:
-    """The binary of that key for that kind of device, or None."""
+    """Return the prebuilt binary with that key, or None."""
     archive = _archive(fingerprint)
     try:
         return archive.read(name) if archive is not None else None
     except (KeyError, OSError, zipfile.BadZipFile):
-        return None  # not among the usual ones, or damaged: it is compiled
+        return None  # not prebuilt, or damaged: the caller compiles it

@@ -1,26 +1,28 @@
-"""Kernels written by hand in the portable dialect: one C file a family, specialised by definitions in front of it.
+"""Specializes hand-written portable kernels: prepends definitions to ``sources/FAMILY.c`` and selects one kernel.
 
-A kernel reads ``HP_KERNEL(name)(parameters) { ... }`` and ends with a closing brace in the first column. For each type
-parameter ``T`` it finds the type in memory ``T``, the type to compute in ``T_c``, the type to add up in ``T_a``,
-``T_get`` and ``T_put`` between the first two, ``T_M(exp)`` for functions of math.h, ``T_LOWEST`` and ``T_HIGHEST``, and
-``T_IS_FLOAT``; of a complex type, ``T_part`` and ``T_P(exp)`` are the type of its parts and functions of that. Integers
-are plain definitions. ``HP_LSIZE`` is the number of work-items in a group, ``hp_group`` and ``hp_lid`` say where the
-work-item is. Of a kernel with an integer ``SLOTS``, a parameter ``T* q_[SLOTS]`` stands for as many, ``q_0``,
-``q_1``, ..., and ``HP_EACH_SLOT(X)`` for ``X(0) X(1) ...``.
+A kernel is written ``HP_KERNEL(name)(parameters) { ... }`` and ends with a closing brace in column 1. It may use:
+
+- per type parameter ``T``: ``T`` (storage type), ``T_c`` (compute type), ``T_a`` (accumulator type), ``T_get`` and
+  ``T_put`` (storage to compute type and back), ``T_M(exp)`` (a math.h function), ``T_LOWEST``, ``T_HIGHEST``,
+  ``T_IS_FLOAT``; for a complex type also ``T_part`` and ``T_P(exp)``, its component type and that type's functions;
+- integer parameters, which are plain macros;
+- ``HP_LSIZE``, the work-items per work-group, ``hp_group`` and ``hp_lid``, the work-group and local ids;
+- with an integer ``SLOTS``: a parameter ``T* q_[SLOTS]``, which expands to ``q_0``, ``q_1``, ..., and
+  ``HP_EACH_SLOT(X)``, which expands to ``X(0) X(1) ...``.
 """
 
 from __future__ import annotations
 
 import re
 
-from hardpoint.kernels.pointwise import COMPUTE, ELEMENTS_CPU, ELEMENTS_GPU, FLOATS, PARTS, STORAGE
+from hardpoint.kernels.pointwise import COMPUTE, ELEMENTS_CPU, ELEMENTS_GPU, FLOATS, PARTS, STORAGE, cpu_head, gpu_head
 from hardpoint.ops import Reduction
 
 HEAD = re.compile(r"^HP_KERNEL\((\w+)\)\(([^)]*)\)\s*\{\n", re.M)
 SLOTTED = re.compile(r"(HP_GLOBAL [\w ]+\* \w+_)\[SLOTS\]")
 
-#: Elements for each work-item of a group, in families and kernels whose work-items take several vectors.
-EACH = {"copy": 8, "foreach": 16, "random:fill": 16, "random:dropout": 16}
+#: Elements per work-item, for families and kernels in which a work-item handles several vectors.
+ELEMENTS_PER_ITEM = {"copy": 8, "foreach": 16, "random:fill": 16, "random:dropout": 16}
 
 LIMITS = {
     "f32": ("(-HP_INFINITY)", "HP_INFINITY"),
@@ -37,26 +39,26 @@ LIMITS = {
 def source(
     family: str, text: str, kernel: str, description: str, dialect: str, group_size: int
 ) -> tuple[str, str, int]:
-    """The specialised kernel without the preamble, the name of its entry, and the elements a group handles."""
-    each = EACH.get(f"{family}:{kernel}", EACH.get(family, ELEMENTS_GPU))
-    elements = ELEMENTS_CPU if group_size == 1 else each * group_size
+    """Return the specialized kernel without the preamble, its entry name and the elements per work-group."""
+    per_item = ELEMENTS_PER_ITEM.get(f"{family}:{kernel}", ELEMENTS_PER_ITEM.get(family, ELEMENTS_GPU))
+    elements = ELEMENTS_CPU if group_size == 1 else per_item * group_size
     head = f"#define HP_LSIZE {group_size}\n#define HP_ELEMENTS {elements}\n"
     for entry in description.split():
         name, value = entry.split("=")
         head += type_definitions(name, value) if value in STORAGE else f"#define {name} {value}\n"
         if name == "SLOTS":
             head += f"#define HP_EACH_SLOT(X) {' '.join(f'X({k})' for k in range(int(value)))}\n"
-            text = _spread(text, int(value))
+            text = _expand_slots(text, int(value))
     entry = f"hp_{family}_{kernel}"
     return head + _select(text, kernel, entry, dialect, group_size), entry, elements
 
 
-def _spread(text: str, slots: int) -> str:
+def _expand_slots(text: str, slots: int) -> str:
     return SLOTTED.sub(lambda found: ", ".join(f"{found[1]}{k}" for k in range(slots)), text)
 
 
 def type_definitions(name: str, dtype: str) -> str:
-    """What a kernel may use for one type parameter; of a complex type, its functions and the type of its parts."""
+    """Return the definitions of one type parameter."""
     if dtype in PARTS:
         return (
             f"typedef {STORAGE[dtype]} {name}, {name}_c, {name}_a;\n"
@@ -91,9 +93,9 @@ def type_definitions(name: str, dtype: str) -> str:
 
 
 def rule_definitions(rule: Reduction) -> str:
-    """What a reduction's kernel finds of its rule."""
+    """Return the macros of a reduction rule."""
     return (
-        # Not M(name) A_M(name): a library may have macros of such names, and would put its own in place of them.
+        # Not "M(name) A_M(name)": a name that is also a library macro would be expanded first.
         "#define M A_M\n"
         f"#define INITIAL ((A)({rule.initial}))\n"
         f"#define MAP ({rule.map})\n"
@@ -103,7 +105,7 @@ def rule_definitions(rule: Reduction) -> str:
 
 
 def _select(text: str, kernel: str, entry: str, dialect: str, group_size: int) -> str:
-    """The file with this kernel in the form of the dialect, and without the others, whose types are not defined."""
+    """Return the file with this kernel in the dialect's form, without the other kernels: their types are undefined."""
     result, position = "", 0
     for found in HEAD.finditer(text):
         end = text.index("\n}\n", found.start()) + 3
@@ -115,21 +117,14 @@ def _select(text: str, kernel: str, entry: str, dialect: str, group_size: int) -
 
 
 def _function(parameters: str, body: str, entry: str, dialect: str, group_size: int) -> str:
-    if dialect == "opencl":
-        return (
-            f"__kernel __attribute__((reqd_work_group_size({group_size}, 1, 1))) void {entry}({parameters}) {{\n{body}"
-        )
-    if dialect == "cuda":
-        return f'extern "C" __global__ void __launch_bounds__({group_size}) {entry}({parameters}) {{\n{body}'
+    if dialect != "c":
+        return gpu_head(dialect, entry, parameters, group_size) + body
     split = [re.fullmatch(r"(.*?)(\w+)", " ".join(p.split())) for p in parameters.split(",")]
     names = [(found[1].strip(), found[2]) for found in split if found]
-    unpack = "".join(f"  {kind} const {name} = *({kind} const*)args[{k}];\n" for k, (kind, name) in enumerate(names))
     passed = ", ".join(name for _, name in names)
     return (
         f"HP_FN void {entry}_group(const hp_i64 hp_group, {parameters}) {{\n{body}\n"
-        f"void {entry}(void* const* args, const hp_u32* groups, hp_u64 first, hp_u64 last) {{\n"
-        "  (void)groups;\n"
-        f"{unpack}"
+        f"{cpu_head(entry, names)}"
         f"  for (hp_u64 group = first; group < last; ++group) {entry}_group((hp_i64)group, {passed});\n"
         "}\n"
     )

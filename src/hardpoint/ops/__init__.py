@@ -1,8 +1,7 @@
-"""The standard operators, as data.
+"""Tables of the standard operators.
 
-Nothing else in Hardpoint knows an operator by name: adapters, reports and documentation are made from these tables. A
-standard operator's name is the name of its kernel: a plug-in that exports ``__tvm_ffi_add`` serves every ATen overload
-that ``add`` lists.
+Wrappers, reports and documentation are generated from these tables. The name of a standard operator is the name of its
+kernel: a plug-in that exports ``__tvm_ffi_add`` serves every ATen overload that ``add`` lists.
 """
 
 from __future__ import annotations
@@ -13,19 +12,17 @@ from functools import cache
 from importlib import import_module
 from typing import Literal
 
-#: How the adapter prepares the operands before it calls the kernel.
+#: How the adapter prepares operands and calls the kernel.
 #:
-#: ``pointwise``: brought to one dtype and the output's shape (broadcast by stride 0); a CPU scalar becomes a number.
-#: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines.
-#: ``custom``: a function of that name in the adapter (``csrc/torch/ops/<family>.cpp``) settles shapes; another one of
-#: that name in ``csrc/ops`` calls the kernels, for every framework.
+#: ``pointwise``: operands are converted to one dtype and expanded to the output shape; a CPU scalar becomes a number.
+#: ``copy``: one operand of any dtype and layout; served by the adapter's copy routines. ``custom``: a function of that
+#: name in ``csrc/torch/ops/<family>.cpp`` computes shapes; one in ``csrc/ops``, for every framework, calls the kernels.
 Kind = Literal["pointwise", "copy", "custom"]
 
-#: How a pointwise overload without a structured kernel finds its output's shape and dtype: one of the usual set-ups of
-#: TensorIterator.
+#: TensorIterator setup that infers shape and dtype of a pointwise overload without a structured kernel.
 #:
-#: ``real``: of a complex input, the output is real; ``angle``: the same, and whole numbers become floating-point ones.
-#: ``complex``: real inputs, a complex output. ``scalar_first`` and ``scalar_last``: that input is a number.
+#: ``real``: complex inputs give real outputs; ``angle``: the same, and integers give floating-point outputs.
+#: ``complex``: real inputs give complex outputs. ``scalar_first``, ``scalar_last``: that input is a number.
 Iteration = Literal[
     "unary",
     "unary_float",
@@ -40,52 +37,51 @@ Iteration = Literal[
     "scalar_last",
 ]
 
-#: An expression for every real dtype, or one for each class of dtypes that has one: ``float``, ``int``, ``bool`` and
-#: ``complex``; one for a single dtype (``bf16``) comes before its class's. Complex numbers have no signs for
-#: arithmetic, only functions: ``M(add)(self, other)``; see kernels/math_complex.h. Where the output is real or bool, it
-#: gets the real part.
+#: An expression for all real dtypes, or one per dtype class: ``float``, ``int``, ``bool`` and ``complex``; one for a
+#: single dtype (``bf16``) overrides its class. Complex arithmetic uses functions instead of operators, such as
+#: ``M(add)(self, other)`` (math_complex.h). A real or bool output gets the real part.
 Expression = str | Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Overload:
-    """How an ATen overload maps onto its standard operator."""
+    """Mapping of an ATen overload to its standard operator."""
 
-    #: Arguments that are the kernel's attributes, in order; a number stands for itself, ``name=value`` gives an
-    #: optional argument a value when it is absent, in the adapter's language.
+    #: Arguments to pass as attributes, in order: a name, a literal number, or ``name=default`` with a C++ default for
+    #: an optional argument.
     attributes: tuple[str | int, ...] = ()
-    #: An argument that chooses among the operator's variants: a string, by its position in ``Op.variants``.
-    chooser: str = ""
+    #: String argument that selects one of ``Op.variants``.
+    variant_argument: str = ""
     iteration: Iteration | None = None
-    #: Inputs of a vendor's kernel that are made of the overload's arguments, in the adapter's language.
+    #: C++ expressions for inputs of a vendor kernel that are not arguments of the overload.
     sources: Mapping[str, str] = field(default_factory=dict)
-    #: Of a custom operator: its function settles the output's shape itself, although torch has a structured kernel.
-    own_shape: bool = False
-    #: The adapter's function takes every call: there is no CPU kernel of that name for the last tier.
-    takes_all: bool = False
-    #: For ``custom``: tensor arguments that may be on the host as well.
+    #: For ``custom``: the adapter's function computes the output shape although torch has a structured kernel.
+    custom_shape: bool = False
+    #: The adapter's function must take every call, because the CPU tier has no kernel of that name.
+    device_only: bool = False
+    #: For ``custom``: tensor arguments that may be on the host.
     host: tuple[str, ...] = ()
-    #: For ``custom``: what the adapter's function gets after the overload's own arguments, in the adapter's language.
-    #: It tells overloads apart that have the same arguments.
-    more: tuple[str, ...] = ()
-    #: For ``custom``: torch composes the overload of others, and does so for what the device does not take.
+    #: For ``custom``: C++ arguments appended in the call of the adapter's function, to distinguish overloads with equal
+    #: arguments.
+    extra_arguments: tuple[str, ...] = ()
+    #: For ``custom``: calls that the device declines go to torch's composite implementation.
     composite: bool = False
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """How a reduction combines elements, in C: ``acc`` so far and the next element ``x``, both of the type ``A``.
+    """C expressions of a reduction, with accumulator ``acc`` and next element ``x``, both of type ``A``.
 
-    ``M(exp)`` is the function of that type in kernels/math.h, ``MAXIMUM`` and ``MINIMUM`` pass a NaN on.
+    ``M(exp)`` is the function for that type in kernels/headers/math.h; ``MAXIMUM`` and ``MINIMUM`` propagate NaN.
     """
 
-    #: What to start with: combined with anything, it changes nothing.
+    #: Identity element.
     initial: str
-    #: Must not depend on the order: lanes are combined with it, too. Holds for vectors as it is.
+    #: Combines two values; must be associative and commutative, and valid for vector types.
     combine: str
-    #: What is gathered of an element ``x``, which has the type of the input; ``p`` is a number given with the call.
+    #: Applied to each element ``x`` of the input type; ``p`` is a scalar argument of the call.
     map: str = "x"
-    #: The result, of ``count`` elements in all.
+    #: Result from ``acc`` and the number of elements ``count``.
     finish: str = "acc"
 
 
@@ -97,34 +93,68 @@ class Op:
     kind: Kind
     inputs: tuple[str, ...]
     doc: str
-    #: ATen overload -> its mapping. For an overload with a structured kernel, the out= and in-place variants follow by
-    #: themselves.
+    #: ATen overload -> mapping. Structured overloads imply their out= and in-place variants.
     aten: Mapping[str, Overload] = field(default_factory=dict)
-    #: Names of the attributes, as the expression uses them.
+    #: Names of the attributes in the expression.
     attributes: tuple[str, ...] = ()
     #: One output element in C, from ``inputs`` and ``attributes``, in the computation's type ``T``. ``M(exp)`` is the
-    #: function of that type in kernels/math.h. Empty: no portable kernel.
+    #: function of that type in kernels/headers/math.h. Empty: no portable kernel.
     expression: Expression = ""
-    #: For operators that a string attribute chooses among: its values, each with an expression.
+    #: For operators with a string attribute: value -> expression.
     variants: Mapping[str, Expression] = field(default_factory=dict)
-    #: torch's name of a dtype -> how far a result may be from the CPU's, relative and absolute; where nothing is said,
-    #: torch's own tolerance of the dtype holds.
+    #: torch dtype name -> relative and absolute tolerance against the CPU; torch's default for other dtypes.
     tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
-#: The modules of this package that hold tables.
+PLAIN = Overload()
+
+
+def parse_signature(signature: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Name, inputs and attributes of ``name(input, ...; attribute, ...)``."""
+    name, _, arguments = signature.removesuffix(")").partition("(")
+    inputs, _, attributes = arguments.partition(";")
+    return name, tuple(_names(inputs)), tuple(_names(attributes))
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def custom_op(signature: str, doc: str, aten: str = "", overload: Overload = PLAIN) -> Op:
+    """A ``custom`` operator. Spaces separate its ATen overloads, which all have the same mapping."""
+    name, inputs, attributes = parse_signature(signature)
+    return Op(name, "custom", inputs, doc, dict.fromkeys(aten.split(), overload), attributes)
+
+
+def pointwise_op(
+    signature: str,
+    doc: str,
+    aten: str,
+    expression: Expression = "",
+    *,
+    iteration: Iteration | None = None,
+    variants: Mapping[str, Expression] | None = None,
+) -> Op:
+    """A ``pointwise`` operator. Spaces separate its ATen overloads, whose attributes are those of the signature."""
+    name, inputs, attributes = parse_signature(signature)
+    overloads = dict.fromkeys(aten.split(), Overload(attributes, iteration=iteration))
+    names = tuple(attribute.partition("=")[0] for attribute in attributes)
+    return Op(name, "pointwise", inputs, doc, overloads, names, expression, variants or {})
+
+
+#: Modules of this package with operator tables.
 FAMILIES = (
     "pointwise",
     "activation",
     "special",
     "derivative",
     "reduction",
-    "extremes",
-    "moments",
+    "min_max",
+    "variance",
     "scan",
     "sort",
     "softmax",
-    "normalisation",
+    "normalization",
     "loss",
     "attention",
     "matmul",
@@ -139,16 +169,16 @@ FAMILIES = (
     "pooling",
     "resampling",
     "padding",
-    "grid",
+    "grid_sample",
     "random",
     "optimizer",
-    "step",
+    "optimizer_single_tensor",
     "ctc",
     "distance",
     "embedding_bag",
     "fft",
     "foreach",
-    "hash",
+    "hash_tensor",
     "histogram",
     "linalg",
     "segment",
@@ -168,7 +198,7 @@ def all_ops() -> Iterator[Op]:
 
 @cache
 def tolerances() -> dict[tuple[str, str], tuple[float, float]]:
-    """ATen's name of an operator, without the overload, and torch's name of a dtype -> the operator's tolerance."""
+    """(ATen name without overload, torch dtype name) -> tolerance."""
     return {
         (overload.partition(".")[0], dtype): tolerance
         for op in all_ops()
@@ -178,8 +208,8 @@ def tolerances() -> dict[tuple[str, str], tuple[float, float]]:
 
 
 def find(name: str) -> Op:
-    """The standard operator of that name."""
+    """Look up a standard operator by name."""
     for op in all_ops():
         if op.name == name:
             return op
-    raise KeyError(f"there is no standard operator '{name}'")
+    raise KeyError(f"no standard operator '{name}'")

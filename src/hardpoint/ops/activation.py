@@ -1,217 +1,174 @@
 """Activation functions and their backward."""
 
-from hardpoint.ops import Expression, Op, Overload
-from hardpoint.ops.pointwise import analytic, function, without_shape
+from hardpoint.ops import Expression, Op, Overload, parse_signature, pointwise_op
+from hardpoint.ops.pointwise import analytic, function, real
 
 
-def activation(
-    name: str, expression: Expression, *attributes: str, inputs: tuple[str, ...] = ("self",), doc: str = ""
-) -> Op:
-    """A pointwise operator whose attributes are plain arguments of the overload."""
-    return Op(
-        name,
-        "pointwise",
-        inputs,
-        doc or f"out = {name}({', '.join(inputs)})",
-        {name: Overload(attributes)},
-        tuple(a.split("=")[0] for a in attributes),
-        expression,
-    )
+def activation(signature: str, expression: Expression) -> Op:
+    """A pointwise operator with the name of its ATen overload."""
+    name, inputs, _ = parse_signature(signature)
+    return pointwise_op(signature, f"out = {name}({', '.join(inputs)})", name, expression)
 
-
-GRAD_SELF = ("grad_output", "self")
-GRAD_OUTPUT = ("grad_output", "output")
 
 OPS = (
-    Op(
-        "relu",
-        "pointwise",
-        ("self",),
-        "out = max(self, 0), NaN kept",
-        {"relu": Overload(iteration="unary"), "relu_": Overload(iteration="unary")},
-        expression={"float": "self <= 0 ? (T)0 : self", "int": "self <= 0 ? (T)0 : self"},
+    pointwise_op(
+        "relu(self)",
+        "out = max(self, 0), propagating NaN",
+        "relu relu_",
+        real("self <= 0 ? (T)0 : self"),
+        iteration="unary",
     ),
-    activation("threshold", "self <= threshold ? value : self", "threshold", "value"),
-    activation("threshold_backward", "self <= threshold ? (T)0 : grad_output", "threshold", inputs=GRAD_SELF),
+    # The casts wrap small integers before the comparison. torch's CPU kernel drops NaN in part of a tensor and turns
+    # infinity into the largest number.
+    pointwise_op(
+        "add_relu(self, other; alpha)",
+        "out = max(self + alpha * other, 0), propagating NaN",
+        "_add_relu.Tensor _add_relu.out _add_relu_.Tensor",
+        real("(T)(self + alpha * other) <= 0 ? (T)0 : (T)(self + alpha * other)"),
+        iteration="binary",
+    ),
+    activation("threshold(self; threshold, value)", "self <= threshold ? value : self"),
+    activation("threshold_backward(grad_output, self; threshold)", "self <= threshold ? (T)0 : grad_output"),
     analytic("silu"),
     function("mish"),
     activation(
-        "silu_backward",
-        {
-            "float": "grad_output * M(sigmoid)(self) * ((T)1 + self * ((T)1 - M(sigmoid)(self)))",
-        },
-        inputs=GRAD_SELF,
+        "silu_backward(grad_output, self)",
+        {"float": "grad_output * M(sigmoid)(self) * ((T)1 + self * ((T)1 - M(sigmoid)(self)))"},
     ),
     activation(
-        "sigmoid_backward",
+        "sigmoid_backward(grad_output, output)",
         {
             "float": "grad_output * ((T)1 - output) * output",
             "complex": "M(mul)(grad_output, M(conj)(M(mul)(M(complement)(output), output)))",
         },
-        inputs=GRAD_OUTPUT,
     ),
     activation(
-        "tanh_backward",
+        "tanh_backward(grad_output, output)",
         {
             "float": "grad_output * ((T)1 - output * output)",
             "complex": "M(mul)(grad_output, M(conj)(M(complement)(M(mul)(output, output))))",
         },
-        inputs=GRAD_OUTPUT,
     ),
-    Op(
-        "mish_backward",
-        "pointwise",
-        GRAD_SELF,
+    pointwise_op(
+        "mish_backward(grad_output, self)",
         "the gradient of mish",
-        without_shape("mish_backward", iteration="binary"),
-        expression={"float": "grad_output * M(d_mish)(self)"},
+        "mish_backward",
+        {"float": "grad_output * M(d_mish)(self)"},
+        iteration="binary",
     ),
-    Op(
-        "hardswish",
-        "pointwise",
-        ("self",),
+    pointwise_op(
+        "hardswish(self)",
         "out = self * hardsigmoid(self)",
-        without_shape("hardswish", "hardswish.out", "hardswish_", iteration="unary"),
-        expression={"float": "M(hardswish)(self)"},
+        "hardswish hardswish.out hardswish_",
+        {"float": "M(hardswish)(self)"},
+        iteration="unary",
     ),
-    Op(
-        "hardswish_backward",
-        "pointwise",
-        GRAD_SELF,
+    pointwise_op(
+        "hardswish_backward(grad_output, self)",
         "the gradient of hardswish",
-        without_shape("hardswish_backward", iteration="binary"),
-        expression={"float": "grad_output * M(d_hardswish)(self)"},
+        "hardswish_backward",
+        {"float": "grad_output * M(d_hardswish)(self)"},
+        iteration="binary",
     ),
-    Op(
-        "hardtanh",
-        "pointwise",
-        ("self",),
-        "self brought between two numbers",
-        without_shape("hardtanh", "hardtanh.out", "hardtanh_", iteration="unary", attributes=("min_val", "max_val")),
-        ("min_val", "max_val"),
+    pointwise_op(
+        "hardtanh(self; min_val, max_val)",
+        "self clamped to [min, max]",
+        "hardtanh hardtanh.out hardtanh_",
         {"float": "M(minimum)(M(maximum)(self, min_val), max_val)"},
+        iteration="unary",
     ),
-    Op(
-        "hardtanh_backward",
-        "pointwise",
-        GRAD_SELF,
+    pointwise_op(
+        "hardtanh_backward(grad_output, self; min_val, max_val)",
         "the gradient of hardtanh",
-        without_shape(
-            "hardtanh_backward", "hardtanh_backward.grad_input", iteration="binary", attributes=("min_val", "max_val")
-        ),
-        ("min_val", "max_val"),
+        "hardtanh_backward hardtanh_backward.grad_input",
         {"float": "self <= min_val || self >= max_val ? (T)0 : grad_output"},
+        iteration="binary",
     ),
-    Op(
-        "log_sigmoid_backward",
-        "pointwise",
-        GRAD_SELF,
+    pointwise_op(
+        "log_sigmoid_backward(grad_output, self)",
         "the gradient of log_sigmoid",
-        without_shape("log_sigmoid_backward", "log_sigmoid_backward.grad_input", iteration="binary"),
-        expression={"float": "grad_output * M(d_log_sigmoid)(self)"},
+        "log_sigmoid_backward log_sigmoid_backward.grad_input",
+        {"float": "grad_output * M(d_log_sigmoid)(self)"},
+        iteration="binary",
     ),
-    Op(
-        "prelu",
-        "pointwise",
-        ("self", "weight"),
+    pointwise_op(
+        "prelu(self, weight)",
         "self where it is positive, weight * self elsewhere",
-        without_shape("_prelu_kernel", iteration="binary"),
-        expression={"float": "self > 0 ? self : weight * self"},
+        "_prelu_kernel",
+        {"float": "self > 0 ? self : weight * self"},
+        iteration="binary",
     ),
     Op(
         "glu",
         "pointwise",
         ("half", "gate"),
-        "half of a tensor, gated by the sigmoid of the other half",
+        "first half of self times the sigmoid of the second half",
         {"glu": Overload(sources={"half": "half_of(self, dim, 0)", "gate": "half_of(self, dim, 1)"})},
         expression={"float": "half * M(sigmoid)(gate)"},
     ),
-    Op(
-        "logit",
-        "pointwise",
-        ("self",),
-        "log(self / (1 - self)), self first brought into [eps, 1 - eps] unless eps < 0",
-        without_shape("logit", "logit.out", "logit_", iteration="unary_float", attributes=("eps=-1.0",)),
-        ("eps",),
+    pointwise_op(
+        "logit(self; eps=-1.0)",
+        "log(self / (1 - self)), with self clamped to [eps, 1 - eps] if eps >= 0",
+        "logit logit.out logit_",
         {"float": "M(logit)(self, eps)"},
+        iteration="unary_float",
     ),
-    activation("logit_backward", {"float": "M(logit_backward)(grad_output, self, eps)"}, "eps=-1.0", inputs=GRAD_SELF),
+    activation("logit_backward(grad_output, self; eps=-1.0)", {"float": "M(logit_backward)(grad_output, self, eps)"}),
     Op(
         "gelu",
         "pointwise",
         ("self",),
         "out = self * Phi(self), exact or by tanh",
-        {"gelu": Overload(chooser="approximate")},
+        {"gelu": Overload(variant_argument="approximate")},
         variants={"none": {"float": "M(gelu_erf)(self)"}, "tanh": {"float": "M(gelu_tanh)(self)"}},
     ),
     Op(
         "gelu_backward",
         "pointwise",
-        GRAD_SELF,
+        ("grad_output", "self"),
         "the gradient of gelu",
-        {"gelu_backward": Overload(chooser="approximate")},
+        {"gelu_backward": Overload(variant_argument="approximate")},
         variants={
             "none": {"float": "grad_output * M(d_gelu_erf)(self)"},
             "tanh": {"float": "grad_output * M(d_gelu_tanh)(self)"},
         },
     ),
-    activation("leaky_relu", {"float": "self > 0 ? self : self * negative_slope"}, "negative_slope"),
+    activation("leaky_relu(self; negative_slope)", {"float": "self > 0 ? self : self * negative_slope"}),
     activation(
-        "leaky_relu_backward",
+        "leaky_relu_backward(grad_output, self; negative_slope)",
         {"float": "self > 0 ? grad_output : grad_output * negative_slope"},
-        "negative_slope",
-        inputs=GRAD_SELF,
     ),
-    activation("hardshrink", {"float": "self >= -lambd && self <= lambd ? (T)0 : self"}, "lambd"),
+    activation("hardshrink(self; lambd)", {"float": "self >= -lambd && self <= lambd ? (T)0 : self"}),
     activation(
-        "hardshrink_backward",
-        {"float": "self >= -lambd && self <= lambd ? (T)0 : grad_out"},
-        "lambd",
-        inputs=("grad_out", "self"),
+        "hardshrink_backward(grad_out, self; lambd)", {"float": "self >= -lambd && self <= lambd ? (T)0 : grad_out"}
     ),
     activation(
-        "softshrink",
+        "softshrink(self; lambd)",
         {"float": "self > lambd ? self - lambd : self < -lambd ? self + lambd : self != self ? self : (T)0"},
-        "lambd",
     ),
     activation(
-        "softshrink_backward",
+        "softshrink_backward(grad_output, self; lambd)",
         {"float": "self >= -lambd && self <= lambd ? (T)0 : grad_output"},
-        "lambd",
-        inputs=GRAD_SELF,
     ),
-    activation("hardsigmoid", {"float": "M(hardsigmoid)(self)"}),
+    activation("hardsigmoid(self)", {"float": "M(hardsigmoid)(self)"}),
     activation(
-        "hardsigmoid_backward",
-        {"float": "self > (T)-3 && self < (T)3 ? grad_output / (T)6 : (T)0"},
-        inputs=GRAD_SELF,
+        "hardsigmoid_backward(grad_output, self)", {"float": "self > (T)-3 && self < (T)3 ? grad_output / (T)6 : (T)0"}
     ),
-    activation("softplus", {"float": "M(softplus)(self, beta, threshold)"}, "beta", "threshold"),
+    activation("softplus(self; beta, threshold)", {"float": "M(softplus)(self, beta, threshold)"}),
     activation(
-        "softplus_backward",
+        "softplus_backward(grad_output, self; beta, threshold)",
         {"float": "self * beta > threshold ? grad_output : grad_output * M(sigmoid)(self * beta)"},
-        "beta",
-        "threshold",
-        inputs=GRAD_SELF,
     ),
     activation(
-        "elu",
+        "elu(self; alpha, scale, input_scale)",
         {"float": "self > 0 ? self * scale : M(expm1)(self * input_scale) * alpha * scale"},
-        "alpha",
-        "scale",
-        "input_scale",
     ),
     activation(
-        "elu_backward",
+        "elu_backward(grad_output, self_or_result; alpha, scale, input_scale, is_result)",
         {
             "float": "self_or_result > 0 ? grad_output * scale : is_result != 0"
             " ? grad_output * input_scale * (self_or_result + alpha * scale)"
             " : grad_output * input_scale * alpha * scale * M(exp)(self_or_result * input_scale)"
         },
-        "alpha",
-        "scale",
-        "input_scale",
-        "is_result",
-        inputs=("grad_output", "self_or_result"),
     ),
 )

@@ -1,38 +1,27 @@
 """Convolutions in one to three dimensions, and their gradients."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import Overload, custom_op
 
-ATTRIBUTES = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+ATTRIBUTES = "stride, padding, dilation, transposed, output_padding, groups"
 
 OPS = (
-    Op(
-        "convolution",
-        "custom",
-        ("input", "weight", "bias"),
-        "out = input convolved with weight, ordinary or transposed, plus bias, which may be None",
-        {"convolution_overrideable": Overload(takes_all=True)},
-        attributes=ATTRIBUTES,
+    custom_op(
+        f"convolution(input, weight, bias; {ATTRIBUTES})",
+        "out = input convolved with weight, ordinary or transposed, plus an optional bias",
+        "convolution_overrideable",
+        Overload(device_only=True),
     ),
-    Op(
-        "convolution_backward",
-        "custom",
-        ("grad_output", "input", "weight"),
-        "the gradients of a convolution, by the two kernels below",
-        {"convolution_backward_overrideable": Overload(takes_all=True)},
-        attributes=ATTRIBUTES,
+    custom_op(
+        f"convolution_backward(grad_output, input, weight; {ATTRIBUTES})",
+        "gradients of a convolution, using the two kernels below",
+        "convolution_backward_overrideable",
+        Overload(device_only=True),
     ),
-    Op(
-        "convolution_backward_input",
-        "custom",
-        ("grad_output", "weight"),
-        "out = the gradient of a convolution's input",
-        attributes=ATTRIBUTES,
+    custom_op(
+        f"convolution_backward_input(grad_output, weight; {ATTRIBUTES})", "out = gradient of the input of a convolution"
     ),
-    Op(
-        "convolution_backward_weight",
-        "custom",
-        ("grad_output", "input"),
-        "out = the gradient of a convolution's weight",
-        attributes=ATTRIBUTES,
+    custom_op(
+        f"convolution_backward_weight(grad_output, input; {ATTRIBUTES})",
+        "out = gradient of the weight of a convolution",
     ),
 )

@@ -1,13 +1,13 @@
 """Fills, sequences and copies."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import Op, Overload, custom_op
 
 OPS = (
     Op(
         "fill",
         "custom",
         (),
-        "out = value everywhere",
+        "out = value",
         {
             "fill_.Scalar": Overload(("value",)),
             "fill_.Tensor": Overload(("value",), host=("value",)),
@@ -16,50 +16,14 @@ OPS = (
         attributes=("value",),
     ),
     Op("copy", "copy", ("src",), "out = src, with any strides and dtype conversion", expression="src"),
-    Op(
-        "arange",
-        "custom",
-        (),
-        "out = start, start + step, start + 2 step, ...",
-        {"arange.start_out": Overload()},
-        attributes=("start", "step"),
-    ),
-    Op(
-        "range",
-        "custom",
-        (),
-        "the same, with the end taken in",
-        {"range.out": Overload()},
-        attributes=("start", "step"),
-    ),
-    Op(
-        "linspace",
-        "custom",
-        (),
-        "out = evenly spaced numbers from start to end",
-        {"linspace.out": Overload()},
-        attributes=("start", "end"),
-    ),
-    Op(
-        "logspace",
-        "custom",
-        (),
+    custom_op("arange(; start, step)", "out = start, start + step, start + 2 step, ...", "arange.start_out"),
+    custom_op("range(; start, step)", "the same, including the end", "range.out"),
+    custom_op("linspace(; start, end)", "out = evenly spaced numbers from start to end", "linspace.out"),
+    custom_op(
+        "logspace(; start, end, base)",
         "out = base to the power of evenly spaced numbers from start to end",
-        {"logspace.out": Overload()},
-        attributes=("start", "end", "base"),
+        "logspace.out",
     ),
-    Op(
-        "eye",
-        "custom",
-        (),
-        "out = ones on the diagonal of a matrix, zeros elsewhere",
-        {"eye.out": Overload(), "eye.m_out": Overload()},
-    ),
-    Op(
-        "complex",
-        "custom",
-        ("real", "imag"),
-        "out = real + i imag",
-        {"complex.out": Overload()},
-    ),
+    custom_op("eye()", "out = ones on the diagonal of a matrix, zeros elsewhere", "eye.out eye.m_out"),
+    custom_op("complex(real, imag)", "out = real + i imag", "complex.out"),
 )

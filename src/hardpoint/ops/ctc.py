@@ -1,23 +1,17 @@
 """Connectionist temporal classification."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import custom_op
 
 OPS = (
-    Op(
-        "ctc_loss",
-        "custom",
-        ("log_probs", "targets", "lengths"),
-        "out, log_alpha = the loss of each batch element, and what its gradient needs; lengths: steps, labels and the "
-        "place of the first label of each",
-        {"_ctc_loss": Overload()},
-        attributes=("stride", "blank"),
+    custom_op(
+        "ctc_loss(log_probs, targets, lengths; stride, blank)",
+        "out, log_alpha = loss of each batch element, and a workspace for the gradient; lengths: steps, labels, and "
+        "offset of the first label",
+        "_ctc_loss",
     ),
-    Op(
-        "ctc_loss_backward",
-        "custom",
-        ("grad", "log_probs", "targets", "lengths", "losses", "log_alpha"),
+    custom_op(
+        "ctc_loss_backward(grad, log_probs, targets, lengths, losses, log_alpha; stride, blank, zero_infinity)",
         "out = the gradient of log_probs",
-        {"_ctc_loss_backward": Overload()},
-        attributes=("stride", "blank", "zero_infinity"),
+        "_ctc_loss_backward",
     ),
 )

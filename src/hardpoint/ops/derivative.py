@@ -1,70 +1,50 @@
-"""Functions that PyTorch composes or has no name for, and gradients that it takes from formulas: other frameworks call
-them by name.
-"""
+"""Functions and gradients that are kernels in other frameworks, but compositions or formulas in PyTorch."""
 
-from hardpoint.ops import Op
-from hardpoint.ops.pointwise import everywhere
-
-GRAD_SELF = ("grad", "self")
-GRAD_RESULT = ("grad", "result")
-GRAD_BOTH = ("grad", "self", "other")
+from hardpoint.ops import Op, pointwise_op
+from hardpoint.ops.pointwise import everywhere, real
 
 
-def _op(name: str, doc: str, expression: str, inputs: tuple[str, ...] = ("self",), *attributes: str) -> Op:
-    """An operator of floating-point numbers."""
-    return Op(name, "pointwise", inputs, doc, {}, attributes, {"float": expression})
+def _op(signature: str, doc: str, expression: str) -> Op:
+    """A floating-point operator."""
+    return pointwise_op(signature, doc, "", {"float": expression})
 
 
-def _gradient(name: str, expression: str, inputs: tuple[str, ...] = GRAD_SELF, *attributes: str) -> Op:
-    doc = f"the gradient of {name}" + (", from its result" if inputs == GRAD_RESULT else "")
-    return _op(f"{name}_backward", doc, expression, inputs, *attributes)
+def _gradient(name: str, expression: str, arguments: str = "grad, self") -> Op:
+    doc = f"the gradient of {name}" + (", from its result" if "result" in arguments else "")
+    return _op(f"{name}_backward({arguments})", doc, expression)
 
 
-def _side(name: str, side: str, expression: str, inputs: tuple[str, ...] = GRAD_BOTH) -> Op:
-    return _op(f"{name}_backward_{side}", f"the gradient of {name} for {side}", expression, inputs)
+def _side(name: str, side: str, expression: str, arguments: str = "grad, self, other") -> Op:
+    return _op(f"{name}_backward_{side}({arguments})", f"the gradient of {name} for {side}", expression)
 
 
 FUNCTIONS = (
-    Op("isinf", "pointwise", ("self",), "whether self is infinite", expression=everywhere("0", float="M(isinf)(self)")),
-    Op(
-        "isfinite",
-        "pointwise",
-        ("self",),
-        "whether self is a finite number",
-        expression=everywhere("1", float="self - self == 0"),
-    ),
-    Op(
-        "signum",
-        "pointwise",
-        ("self",),
-        "-1, 0 or 1, NaN of NaN",
-        expression={"float": "self != self ? self : M(sign)(self)", "int": "(self > 0) - (self < 0)"},
+    pointwise_op("isinf(self)", "whether self is infinite", "", everywhere("0", float="M(isinf)(self)")),
+    pointwise_op("isfinite(self)", "whether self is a finite number", "", everywhere("1", float="self - self == 0")),
+    pointwise_op(
+        "signum(self)",
+        "-1, 0 or 1; NaN for NaN",
+        "",
+        {"float": "self != self ? self : M(sign)(self)", "int": "(self > 0) - (self < 0)"},
     ),
     _op(
-        "celu",
+        "celu(self; alpha)",
         "self where it is positive, alpha * expm1(self / alpha) elsewhere",
         "self > 0 ? self : alpha * M(expm1)(self / alpha)",
-        ("self",),
-        "alpha",
     ),
     _op(
-        "hardsigmoid_linear",
-        "self * slope + offset brought into [0, 1]",
+        "hardsigmoid_linear(self; slope, offset)",
+        "self * slope + offset clamped to [0, 1]",
         "M(minimum)(M(maximum)(self * slope + offset, (T)0), (T)1)",
-        ("self",),
-        "slope",
-        "offset",
     ),
-    _op("log_sigmoid", "log(sigmoid(self))", "M(minimum)(self, (T)0) - M(log1p)(M(exp)(-M(abs)(self)))"),
-    _op("softsign", "self / (1 + |self|)", "self / ((T)1 + M(abs)(self))"),
-    _op("tanhshrink", "self - tanh(self)", "self - M(tanh)(self)"),
-    _op("scaled_tanh", "b * tanh(a * self)", "b * M(tanh)(a * self)", ("self",), "a", "b"),
+    _op("log_sigmoid(self)", "log(sigmoid(self))", "M(minimum)(self, (T)0) - M(log1p)(M(exp)(-M(abs)(self)))"),
+    _op("softsign(self)", "self / (1 + |self|)", "self / ((T)1 + M(abs)(self))"),
+    _op("tanhshrink(self)", "self - tanh(self)", "self - M(tanh)(self)"),
+    _op("scaled_tanh(self; a, b)", "b * tanh(a * self)", "b * M(tanh)(a * self)"),
     _op(
-        "clip_to_norm",
-        "self, made shorter where its norm is above max",
+        "clip_to_norm(self, norm; max)",
+        "self scaled down to norm max if its norm is larger",
         "norm > max ? self * (max / norm) : self",
-        ("self", "norm"),
-        "max",
     ),
 )
 
@@ -73,13 +53,12 @@ OF_ONE = (
         "pow",
         "exponent == (T)2 ? grad * (T)2 * self : exponent == (T)0 ? (T)0"
         " : grad * exponent * M(pow)(self, exponent - (T)1)",
-        GRAD_SELF,
-        "exponent",
+        "grad, self; exponent",
     ),
-    _gradient("reciprocal", "-grad * result * result", GRAD_RESULT),
-    _gradient("sqrt", "(T)0.5 * grad / result", GRAD_RESULT),
-    _gradient("rsqrt", "(T)-0.5 * grad * result * result * result", GRAD_RESULT),
-    _gradient("expm1", "grad * result + grad", GRAD_RESULT),
+    _gradient("reciprocal", "-grad * result * result", "grad, result"),
+    _gradient("sqrt", "(T)0.5 * grad / result", "grad, result"),
+    _gradient("rsqrt", "(T)-0.5 * grad * result * result * result", "grad, result"),
+    _gradient("expm1", "grad * result + grad", "grad, result"),
     _gradient("log2", "grad / (self * (T)0.693147180559945309417)"),
     _gradient("log10", "grad / (self * (T)2.30258509299404568402)"),
     _gradient("log1p", "grad / ((T)1 + self)"),
@@ -96,27 +75,19 @@ OF_ONE = (
     _gradient("acosh", "grad * M(rsqrt)(self * self - (T)1)"),
     _gradient("atanh", "grad / ((T)1 - self * self)"),
     _gradient("erf", "grad * (T)1.12837916709551257390 * M(exp)(-self * self)"),
-    _gradient("erfinv", "grad * (T)0.88622692545275801365 * M(exp)(result * result)", GRAD_RESULT),
+    _gradient("erfinv", "grad * (T)0.88622692545275801365 * M(exp)(result * result)", "grad, result"),
     _gradient("lgamma", "grad * M(digamma)(self)"),
-    Op(
-        "clamp_backward",
-        "pointwise",
-        GRAD_SELF,
+    pointwise_op(
+        "clamp_backward(grad, self; min, max)",
         "the gradient of clamp",
-        {},
-        ("min", "max"),
-        {
-            "float": "self >= min && self <= max ? grad : (T)0",
-            "int": "self >= min && self <= max ? grad : (T)0",
-        },
+        "",
+        real("self >= min && self <= max ? grad : (T)0"),
     ),
-    _gradient("celu", "self > 0 ? grad : grad * M(exp)(self / alpha)", GRAD_SELF, "alpha"),
-    _gradient(
-        "hardsigmoid_linear", "result > 0 && result < (T)1 ? grad * slope : (T)0", GRAD_RESULT, "slope", "offset"
-    ),
+    _gradient("celu", "self > 0 ? grad : grad * M(exp)(self / alpha)", "grad, self; alpha"),
+    _gradient("hardsigmoid_linear", "result > 0 && result < (T)1 ? grad * slope : (T)0", "grad, result; slope, offset"),
     _gradient("softsign", "grad / (((T)1 + M(abs)(self)) * ((T)1 + M(abs)(self)))"),
     _gradient("tanhshrink", "grad * M(tanh)(self) * M(tanh)(self)"),
-    _gradient("scaled_tanh", "grad * a * b * ((T)1 - M(tanh)(a * self) * M(tanh)(a * self))", GRAD_SELF, "a", "b"),
+    _gradient("scaled_tanh", "grad * a * b * ((T)1 - M(tanh)(a * self) * M(tanh)(a * self))", "grad, self; a, b"),
 )
 
 OF_TWO = (
@@ -133,17 +104,14 @@ OF_TWO = (
     _side("atan2", "self", "grad * other / (self * self + other * other)"),
     _side("atan2", "other", "-grad * self / (self * self + other * other)"),
     _side("remainder", "other", "-grad * M(floor)(self / other)"),
-    _side("lerp", "self", "grad * ((T)1 - weight)", ("grad", "weight")),
-    _side("logsumexp", "self", "grad * M(exp)(self - result)", ("grad", "self", "result")),
-    _side("prod", "self", "grad * result / self", ("grad", "self", "result")),
-    _side("amax", "self", "self == result ? grad : (T)0", ("grad", "self", "result")),
-    Op(
-        "vector_norm_backward",
-        "pointwise",
-        ("grad", "self", "result"),
+    _side("lerp", "self", "grad * ((T)1 - weight)", "grad, weight"),
+    _side("logsumexp", "self", "grad * M(exp)(self - result)", "grad, self, result"),
+    _side("prod", "self", "grad * result / self", "grad, self, result"),
+    _side("amax", "self", "self == result ? grad : (T)0", "grad, self, result"),
+    pointwise_op(
+        "vector_norm_backward(grad, self, result; ord, eps)",
         "the gradient of vector_norm",
-        {},
-        ("ord", "eps"),
+        "",
         variants={
             "2": {"float": "grad * self / (result + eps)"},
             "1": {"float": "grad * M(sign)(self)"},

@@ -1,38 +1,12 @@
 """Distances between rows."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import custom_op
 
 OPS = (
-    Op(
-        "cdist",
-        "custom",
-        ("x1", "x2"),
-        "out = the distance by the p-norm of each row of x1 and each row of x2, batch by batch",
-        {"_cdist_forward": Overload()},
-        attributes=("p",),
+    custom_op(
+        "cdist(x1, x2; p)", "out = p-norm distance of each row of x1 and each row of x2, per batch", "_cdist_forward"
     ),
-    Op(
-        "cdist_backward",
-        "custom",
-        ("grad", "x1", "x2", "cdist"),
-        "out = the gradient of x1",
-        {"_cdist_backward": Overload()},
-        attributes=("p",),
-    ),
-    Op(
-        "pdist",
-        "custom",
-        ("self",),
-        "out = the distance by the p-norm of each row and each later one",
-        {"_pdist_forward": Overload()},
-        attributes=("p",),
-    ),
-    Op(
-        "pdist_backward",
-        "custom",
-        ("grad", "self", "pdist"),
-        "out = the gradient of self",
-        {"_pdist_backward": Overload()},
-        attributes=("p",),
-    ),
+    custom_op("cdist_backward(grad, x1, x2, cdist; p)", "out = the gradient of x1", "_cdist_backward"),
+    custom_op("pdist(self; p)", "out = p-norm distance of each row and each later row", "_pdist_forward"),
+    custom_op("pdist_backward(grad, self, pdist; p)", "out = the gradient of self", "_pdist_backward"),
 )

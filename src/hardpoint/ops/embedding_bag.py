@@ -1,35 +1,22 @@
-"""Sums, means and maxima of rows of an embedding."""
+"""Embedding bags: sums, means and maxima of embedding rows."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import custom_op
 
 OPS = (
-    Op(
-        "embedding_bag",
-        "custom",
-        ("weight", "indices", "offsets", "per_sample_weights"),
-        "out = rows of weight combined bag by bag; also each index's bag, the bags' sizes, and where maxima come from",
-        {"_embedding_bag": Overload(), "_embedding_bag_forward_only": Overload()},
-        attributes=("mode", "padding_idx"),
+    custom_op(
+        "embedding_bag(weight, indices, offsets, per_sample_weights; mode, padding_idx)",
+        "out = rows of weight reduced per bag; also the bag of each index, bag sizes, and indices of maxima",
+        "_embedding_bag _embedding_bag_forward_only",
     ),
-    Op(
-        "embedding_bag_backward",
-        "custom",
-        ("grad",),
+    custom_op(
+        "embedding_bag_backward(grad)",
         "the gradient of embedding_bag for weight",
-        {"_embedding_bag_backward": Overload(), "_embedding_bag_dense_backward": Overload()},
+        "_embedding_bag_backward _embedding_bag_dense_backward",
     ),
-    Op(
-        "embedding_bag_per_sample_weights_backward",
-        "custom",
-        ("grad",),
+    custom_op(
+        "embedding_bag_per_sample_weights_backward(grad)",
         "the gradient of embedding_bag for per_sample_weights",
-        {"_embedding_bag_per_sample_weights_backward": Overload()},
+        "_embedding_bag_per_sample_weights_backward",
     ),
-    Op(
-        "embedding_renorm",
-        "custom",
-        ("indices",),
-        "shortens the rows of out that indices names to a norm",
-        {"embedding_renorm_": Overload()},
-    ),
+    custom_op("embedding_renorm(indices)", "scales rows of out at indices down to a maximum norm", "embedding_renorm_"),
 )

@@ -1,30 +1,21 @@
 """Discrete Fourier transforms."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import custom_op
 
 OPS = (
-    Op(
-        "fft_c2c",
-        "custom",
-        ("self",),
-        "out = the transform of self along dimensions; normalization 0: none, 1: 1/sqrt(n), 2: 1/n of all elements",
-        {"_fft_c2c": Overload(), "_fft_c2c.out": Overload()},
-        attributes=("dim", "normalization", "forward"),
+    custom_op(
+        "fft_c2c(self; dim, normalization, forward)",
+        "out = transform of self along dimensions; normalization 0: none, 1: 1/sqrt(n), 2: 1/n, n elements",
+        "_fft_c2c _fft_c2c.out",
     ),
-    Op(
-        "fft_r2c",
-        "custom",
-        ("self",),
-        "out = the transform of a real self; onesided: the first half along the last one of the dimensions",
-        {"_fft_r2c": Overload(), "_fft_r2c.out": Overload()},
-        attributes=("dim", "normalization", "onesided"),
+    custom_op(
+        "fft_r2c(self; dim, normalization, onesided)",
+        "out = transform of a real self; onesided: only the first half of the last dimension",
+        "_fft_r2c _fft_r2c.out",
     ),
-    Op(
-        "fft_c2r",
-        "custom",
-        ("self",),
-        "out = the real inverse transform of the first half of a Hermitian self",
-        {"_fft_c2r": Overload(), "_fft_c2r.out": Overload()},
-        attributes=("dim", "normalization", "last_dim_size"),
+    custom_op(
+        "fft_c2r(self; dim, normalization, last_dim_size)",
+        "out = real inverse transform of the first half of a Hermitian signal",
+        "_fft_c2r _fft_c2r.out",
     ),
 )

@@ -1,32 +1,19 @@
-"""Histograms over given or equally wide bins."""
+"""Histograms over given or equal bins."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import custom_op
 
 OPS = (
-    Op(
-        "histogram",
-        "custom",
-        ("self", "bins", "weight"),
-        "hist, bin_edges = how many elements, or what weight, each bin holds",
-        {
-            "histogram.bins_tensor": Overload(),
-            "histogram.bins_tensor_out": Overload(),
-            "histogram.bin_ct": Overload(),
-            "histogram.bin_ct_out": Overload(),
-        },
+    custom_op(
+        "histogram(self, bins, weight)",
+        "hist, bin_edges = number of elements, or total weight, of each bin",
+        "histogram.bins_tensor histogram.bins_tensor_out histogram.bin_ct histogram.bin_ct_out",
     ),
-    Op(
-        "histogramdd_bin_edges",
-        "custom",
-        ("self",),
-        "out = the edges of equally wide bins along each dimension",
-        {"_histogramdd_bin_edges": Overload()},
+    custom_op(
+        "histogramdd_bin_edges(self)", "out = edges of equal bins along each dimension", "_histogramdd_bin_edges"
     ),
-    Op(
-        "histogramdd",
-        "custom",
-        ("self", "bins", "weight"),
-        "out = how many points, or what weight, each bin of several dimensions holds",
-        {"_histogramdd_from_bin_cts": Overload(), "_histogramdd_from_bin_tensors": Overload()},
+    custom_op(
+        "histogramdd(self, bins, weight)",
+        "out = number of points, or total weight, of each multidimensional bin",
+        "_histogramdd_from_bin_cts _histogramdd_from_bin_tensors",
     ),
 )

@@ -1,44 +1,20 @@
-"""Reading by index."""
+"""Reads by index."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import Overload, custom_op
 
 OPS = (
-    Op(
-        "gather",
-        "custom",
-        ("self", "index"),
-        "out = self at the places that index names along a dimension",
-        {"gather": Overload()},
-        attributes=("dim",),
+    custom_op("gather(self, index; dim)", "out = self at index along a dimension", "gather"),
+    custom_op(
+        "index_select(self, index; dim)",
+        "out = slices of self at index along a dimension",
+        "index_select index_select.out",
     ),
-    Op(
-        "index_select",
-        "custom",
-        ("self", "index"),
-        "out = the slices of self that index names along a dimension",
-        {"index_select": Overload(), "index_select.out": Overload()},
-        attributes=("dim",),
+    custom_op("take(self, index)", "out = elements of the flattened self at index", "take take.out"),
+    custom_op(
+        "index(self, indices; first)",
+        "out = self at index tensors of one shape, for its dimensions from first on",
+        "index.Tensor index.Tensor_out",
+        Overload(custom_shape=True),
     ),
-    Op(
-        "take",
-        "custom",
-        ("self", "index"),
-        "out = the elements of self, counted in order, that index names",
-        {"take": Overload(), "take.out": Overload()},
-    ),
-    Op(
-        "index",
-        "custom",
-        ("self", "indices"),
-        "out = self at the places that the index tensors, of one shape, name along its dimensions from first on",
-        {"index.Tensor": Overload(own_shape=True), "index.Tensor_out": Overload(own_shape=True)},
-        attributes=("first",),
-    ),
-    Op(
-        "embedding",
-        "custom",
-        ("weight", "indices"),
-        "out = rows of weight",
-        {"embedding": Overload()},
-    ),
+    custom_op("embedding(weight, indices)", "out = rows of weight", "embedding"),
 )

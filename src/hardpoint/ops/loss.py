@@ -1,121 +1,92 @@
-"""Losses and their backward. ``reduction`` is 0 for none, 1 for the mean, 2 for the sum."""
+"""Losses and their backward. ``reduction`` is 0 for none, 1 for mean, 2 for sum."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import PLAIN, Op, Overload, custom_op
 
-PAIR = ("self", "target")
-#: These reduce at once, so that their output is not what torch's shape rule for them asks for.
-OWN = Overload(own_shape=True)
-
-
-def loss(name: str, inputs: tuple[str, ...], doc: str, attributes: tuple[str, ...], *aten: str) -> Op:
-    """An operator of this family."""
-    return Op(name, "custom", inputs, doc, dict.fromkeys(aten, OWN), attributes=attributes)
-
+#: These include the reduction, so torch's shape rule for the unreduced operator does not apply.
+OWN = Overload(custom_shape=True)
 
 OPS = (
-    loss("mse_loss", PAIR, "out = (self - target)^2", ("reduction",), "mse_loss", "mse_loss.out"),
-    loss(
-        "mse_loss_backward",
-        ("grad_output", *PAIR),
+    custom_op("mse_loss(self, target; reduction)", "out = (self - target)^2", "mse_loss mse_loss.out", OWN),
+    custom_op(
+        "mse_loss_backward(grad_output, self, target; reduction)",
         "the gradient of mse_loss",
-        ("reduction",),
-        "mse_loss_backward",
-        "mse_loss_backward.grad_input",
+        "mse_loss_backward mse_loss_backward.grad_input",
+        OWN,
     ),
-    loss(
-        "smooth_l1_loss",
-        PAIR,
+    custom_op(
+        "smooth_l1_loss(self, target; reduction, beta)",
         "out = (self - target)^2 / (2 beta) within beta, |self - target| - beta / 2 beyond",
-        ("reduction", "beta"),
-        "smooth_l1_loss",
-        "smooth_l1_loss.out",
+        "smooth_l1_loss smooth_l1_loss.out",
+        OWN,
     ),
-    loss(
-        "smooth_l1_loss_backward",
-        ("grad_output", *PAIR),
+    custom_op(
+        "smooth_l1_loss_backward(grad_output, self, target; reduction, beta)",
         "the gradient of smooth_l1_loss",
-        ("reduction", "beta"),
-        "smooth_l1_loss_backward",
-        "smooth_l1_loss_backward.grad_input",
+        "smooth_l1_loss_backward smooth_l1_loss_backward.grad_input",
+        OWN,
     ),
-    loss(
-        "huber_loss",
-        PAIR,
+    custom_op(
+        "huber_loss(self, target; reduction, delta)",
         "out = (self - target)^2 / 2 within delta, delta (|self - target| - delta / 2) beyond",
-        ("reduction", "delta"),
-        "huber_loss",
-        "huber_loss.out",
+        "huber_loss huber_loss.out",
+        OWN,
     ),
-    loss(
-        "huber_loss_backward",
-        ("grad_output", *PAIR),
+    custom_op(
+        "huber_loss_backward(grad_output, self, target; reduction, delta)",
         "the gradient of huber_loss",
-        ("reduction", "delta"),
-        "huber_loss_backward",
-        "huber_loss_backward.out",
+        "huber_loss_backward huber_loss_backward.out",
+        OWN,
     ),
-    loss(
-        "binary_cross_entropy",
-        (*PAIR, "weight"),
-        "out = -weight (target log(self) + (1 - target) log(1 - self)), logarithms not below -100",
-        ("reduction",),
-        "binary_cross_entropy",
-        "binary_cross_entropy.out",
+    custom_op(
+        "binary_cross_entropy(self, target, weight; reduction)",
+        "out = -weight (target log(self) + (1 - target) log(1 - self)), logarithms clamped at -100",
+        "binary_cross_entropy binary_cross_entropy.out",
+        OWN,
     ),
-    loss(
-        "binary_cross_entropy_backward",
-        ("grad_output", *PAIR, "weight"),
+    custom_op(
+        "binary_cross_entropy_backward(grad_output, self, target, weight; reduction)",
         "the gradient of binary_cross_entropy",
-        ("reduction",),
-        "binary_cross_entropy_backward",
-        "binary_cross_entropy_backward.grad_input",
+        "binary_cross_entropy_backward binary_cross_entropy_backward.grad_input",
+        OWN,
     ),
     Op(
         "nll_loss",
         "custom",
-        (*PAIR, "weight"),
-        "out, total_weight: -weight[target] self[target], and the sum of the weights used",
-        {"nll_loss_forward": Overload(), "nll_loss2d_forward": OWN, "nll_loss2d_forward.output": OWN},
+        ("self", "target", "weight"),
+        "out, total_weight: -weight[target] self[target], and the sum of the weights",
+        {"nll_loss_forward": PLAIN, "nll_loss2d_forward": OWN, "nll_loss2d_forward.output": OWN},
         attributes=("reduction", "ignore_index"),
     ),
     Op(
         "nll_loss_backward",
         "custom",
-        ("grad_output", *PAIR, "weight", "total_weight"),
+        ("grad_output", "self", "target", "weight", "total_weight"),
         "the gradient of nll_loss",
-        {"nll_loss_backward": Overload(), "nll_loss2d_backward": OWN, "nll_loss2d_backward.grad_input": OWN},
+        {"nll_loss_backward": PLAIN, "nll_loss2d_backward": OWN, "nll_loss2d_backward.grad_input": OWN},
         attributes=("reduction", "ignore_index"),
     ),
-    loss(
-        "multi_margin_loss",
-        (*PAIR, "weight"),
+    custom_op(
+        "multi_margin_loss(self, target, weight; p, margin, reduction)",
         "out = the mean over the other classes j of weight[target] max(0, margin - self[target] + self[j])^p",
-        ("p", "margin", "reduction"),
-        "multi_margin_loss",
-        "multi_margin_loss.out",
+        "multi_margin_loss multi_margin_loss.out",
+        OWN,
     ),
-    loss(
-        "multi_margin_loss_backward",
-        ("grad_output", *PAIR, "weight"),
+    custom_op(
+        "multi_margin_loss_backward(grad_output, self, target, weight; p, margin, reduction)",
         "the gradient of multi_margin_loss",
-        ("p", "margin", "reduction"),
-        "multi_margin_loss_backward",
-        "multi_margin_loss_backward.grad_input",
+        "multi_margin_loss_backward multi_margin_loss_backward.grad_input",
+        OWN,
     ),
-    loss(
-        "multilabel_margin_loss",
-        PAIR,
+    custom_op(
+        "multilabel_margin_loss(self, target; reduction)",
         "out, is_target: the mean over classes of max(0, 1 - self[target] + self[other])",
-        ("reduction",),
-        "multilabel_margin_loss_forward",
-        "multilabel_margin_loss_forward.output",
+        "multilabel_margin_loss_forward multilabel_margin_loss_forward.output",
+        OWN,
     ),
-    loss(
-        "multilabel_margin_loss_backward",
-        ("grad_output", *PAIR, "is_target"),
+    custom_op(
+        "multilabel_margin_loss_backward(grad_output, self, target, is_target; reduction)",
         "the gradient of multilabel_margin_loss",
-        ("reduction",),
-        "multilabel_margin_loss_backward",
-        "multilabel_margin_loss_backward.grad_input",
+        "multilabel_margin_loss_backward multilabel_margin_loss_backward.grad_input",
+        OWN,
     ),
 )

@@ -1,36 +1,19 @@
 """Matrix products."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import Op, Overload, custom_op
 
 OPS = (
-    Op(
-        "matmul",
-        "custom",
-        ("self", "mat2"),
-        "out = self @ mat2, two matrices or two batches of matrices",
-        {"mm": Overload(), "bmm": Overload()},
-    ),
-    Op(
-        "addmm",
-        "custom",
-        ("self", "mat1", "mat2"),
-        "out = beta * self + alpha * (mat1 @ mat2), matrices or batches of matrices; self is None where beta is 0",
-        {
-            "addmm": Overload(),
-            "_addmm_activation": Overload(),
-            "baddbmm": Overload(),
-            "addmv": Overload(),
-            "addbmm": Overload(),
-            "addbmm.out": Overload(),
-            "addbmm_": Overload(),
-        },
-        attributes=("beta", "alpha"),
+    custom_op("matmul(self, mat2)", "out = self @ mat2, two matrices or two batches of matrices", "mm bmm"),
+    custom_op(
+        "addmm(self, mat1, mat2; beta, alpha)",
+        "out = beta * self + alpha * (mat1 @ mat2), matrices or batches of matrices; self is None if beta is 0",
+        "addmm _addmm_activation baddbmm addmv addbmm addbmm.out addbmm_",
     ),
     Op(
         "dot",
         "custom",
         ("self", "tensor"),
-        "out = the inner product of two vectors",
-        {"dot": Overload(more=("false",)), "vdot": Overload(more=("true",))},
+        "out = dot product of two vectors",
+        {"dot": Overload(extra_arguments=("false",)), "vdot": Overload(extra_arguments=("true",))},
     ),
 )

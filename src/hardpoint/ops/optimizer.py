@@ -1,6 +1,6 @@
-"""Steps of optimisers on lists of tensors. No vendor's kernel is asked: a contract for lists is still to come."""
+"""Optimizer steps on lists of tensors. There is no vendor kernel: the contract has no lists yet."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import Op, Overload, custom_op
 
 
 def _fused(name: str, doc: str) -> Op:
@@ -12,18 +12,10 @@ OPS = (
     _fused("fused_adamw", "a step of AdamW"),
     _fused("fused_sgd", "a step of SGD"),
     _fused("fused_adagrad", "a step of Adagrad"),
-    Op(
-        "amp_unscale",
-        "custom",
-        (),
-        "gradients times inv_scale; found_inf = 1 if one is not finite",
-        {"_amp_foreach_non_finite_check_and_unscale_": Overload()},
+    custom_op(
+        "amp_unscale()",
+        "gradients times inv_scale; found_inf = 1 if any is not finite",
+        "_amp_foreach_non_finite_check_and_unscale_",
     ),
-    Op(
-        "amp_update_scale",
-        "custom",
-        ("self", "growth_tracker", "found_inf"),
-        "the next scale of gradients",
-        {"_amp_update_scale_": Overload()},
-    ),
+    custom_op("amp_update_scale(self, growth_tracker, found_inf)", "next gradient scale", "_amp_update_scale_"),
 )

@@ -1,50 +1,28 @@
-"""Padding from the tensor's own elements. Padding by a constant is made of fills and copies."""
+"""Reflection and replication padding. Constant padding consists of fills and copies."""
 
-from hardpoint.ops import Op, Overload
-
-
-def _overloads(name: str, structured: tuple[int, ...]) -> dict[str, Overload]:
-    """The overloads of one way of padding; out= follows by itself for the numbers of dimensions in `structured`."""
-    made = {}
-    for rank in (1, 2, 3):
-        made[name.format(rank)] = Overload()
-        if rank not in structured:
-            out = "grad_input" if "backward" in name else "out"
-            made[f"{name.format(rank)}.{out}"] = Overload()
-    return made
-
+from hardpoint.ops import custom_op
 
 OPS = (
-    Op(
-        "reflection_pad",
-        "custom",
-        ("self",),
-        "out = self, continued by its mirror image",
-        _overloads("reflection_pad{}d", (1, 3)),
-        attributes=("padding",),
+    custom_op(
+        "reflection_pad(self; padding)",
+        "out = self padded by reflection",
+        "reflection_pad1d reflection_pad2d reflection_pad2d.out reflection_pad3d",
     ),
-    Op(
-        "reflection_pad_backward",
-        "custom",
-        ("grad_output",),
+    custom_op(
+        "reflection_pad_backward(grad_output; padding)",
         "the gradient of reflection_pad",
-        _overloads("reflection_pad{}d_backward", (1, 3)),
-        attributes=("padding",),
+        "reflection_pad1d_backward reflection_pad2d_backward reflection_pad2d_backward.grad_input "
+        "reflection_pad3d_backward",
     ),
-    Op(
-        "replication_pad",
-        "custom",
-        ("self",),
-        "out = self, continued by its outermost elements",
-        _overloads("replication_pad{}d", (1, 2, 3)),
-        attributes=("padding",),
+    custom_op(
+        "replication_pad(self; padding)",
+        "out = self padded by its edge elements",
+        "replication_pad1d replication_pad2d replication_pad3d",
     ),
-    Op(
-        "replication_pad_backward",
-        "custom",
-        ("grad_output",),
+    custom_op(
+        "replication_pad_backward(grad_output; padding)",
         "the gradient of replication_pad",
-        _overloads("replication_pad{}d_backward", (1,)),
-        attributes=("padding",),
+        "replication_pad1d_backward replication_pad2d_backward replication_pad2d_backward.grad_input "
+        "replication_pad3d_backward replication_pad3d_backward.grad_input",
     ),
 )

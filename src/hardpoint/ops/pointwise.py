@@ -1,97 +1,85 @@
 """Pointwise operators: arithmetic, comparison, logic, rounding, powers and the elementary functions."""
 
-from hardpoint.ops import Expression, Op, Overload
-
-PLAIN = Overload()
+from hardpoint.ops import PLAIN, Expression, Iteration, Op, Overload, pointwise_op
 
 
-def unary(name: str, doc: str, expression: Expression, aten: str = "", iteration: str = "") -> Op:
-    """An operator of one input, without attributes."""
-    overload = Overload(iteration=iteration or None)  # type: ignore[arg-type]
-    return Op(name, "pointwise", ("self",), doc, {aten or name: overload}, expression=expression)
+def unary(name: str, doc: str, expression: Expression, aten: str = "", iteration: Iteration | None = None) -> Op:
+    """A unary operator without attributes."""
+    return pointwise_op(f"{name}(self)", doc, aten or name, expression, iteration=iteration)
 
 
-def binary(name: str, doc: str, expression: Expression, *aten: str, inputs: tuple[str, str] = ("self", "other")) -> Op:
-    """An operator of two inputs, without attributes."""
-    return Op(name, "pointwise", inputs, doc, dict.fromkeys(aten or (f"{name}.Tensor",), PLAIN), expression=expression)
+def binary(name: str, doc: str, expression: Expression, aten: str = "") -> Op:
+    """A binary operator without attributes."""
+    return pointwise_op(f"{name}(self, other)", doc, aten or f"{name}.Tensor", expression)
 
 
 def function(name: str, doc: str = "") -> Op:
-    """An elementary function of floating-point numbers, under its usual name."""
+    """An elementary floating-point function with its usual name."""
     return unary(name, doc or f"out = {name}(self)", f"M({name})(self)")
 
 
 def analytic(name: str) -> Op:
-    """One that complex numbers have, too."""
+    """An elementary function that is also defined for complex numbers."""
     return unary(name, f"out = {name}(self)", {"float": f"M({name})(self)", "complex": f"M({name})(self)"})
 
 
 def real(expression: str) -> dict[str, str]:
-    """The same expression for floating-point and whole numbers, but not for truth values."""
+    """One expression for floating-point and integer dtypes, but not for bool."""
     return {"float": expression, "int": expression}
 
 
 def everywhere(expression: str, **others: str) -> dict[str, str]:
-    """The same expression for all real dtypes, with those of other classes beside it."""
+    """One expression for all real dtypes, plus those of other classes."""
     return {**dict.fromkeys(("float", "int", "bool"), expression), **others}
 
 
 def comparison(name: str, sign: str) -> Op:
-    """A comparison; the output is bool."""
+    """A comparison with a bool output."""
     expression: Expression = f"self {sign} other"
     if name in ("eq", "ne"):
         expression = everywhere(f"self {sign} other", complex=f"M({name})(self, other)")
-    return binary(name, f"out = self {sign} other", expression, f"{name}.Tensor", f"{name}.Scalar")
+    return binary(name, f"out = self {sign} other", expression, f"{name}.Tensor {name}.Scalar")
 
 
 def logical(name: str, doc: str, expression: str) -> Op:
-    """A truth function of two numbers; the output is bool."""
-    overloads = {f"{name}.out": Overload(iteration="comparison")}
+    """A binary logical operator with a bool output."""
     expressions = everywhere(expression, complex=f"M({name})(self, other)")
-    return Op(name, "pointwise", ("self", "other"), doc, overloads, expression=expressions)
-
-
-def without_shape(*aten: str, iteration: str, attributes: tuple[str, ...] = ()) -> dict[str, Overload]:
-    """Overloads for which torch has no structured kernel."""
-    return dict.fromkeys(aten, Overload(attributes, iteration=iteration))  # type: ignore[arg-type]
+    return pointwise_op(f"{name}(self, other)", doc, f"{name}.out", expressions, iteration="comparison")
 
 
 def shift(side: str, python_name: str) -> Op:
-    """A shift of bits, under its own name and as Python's operator."""
+    """A bit shift, as a function and as Python's operator."""
     name = f"bitwise_{side}_shift"
     overloads = {f"{name}.Tensor": PLAIN}
     for prefix in ("", "i"):
-        overloads |= without_shape(f"__{prefix}{python_name}__.Tensor", iteration="binary")
-        overloads |= without_shape(f"__{prefix}{python_name}__.Scalar", iteration="scalar_last")
-    doc = f"self, its bits moved {side} by other"
+        overloads[f"__{prefix}{python_name}__.Tensor"] = Overload(iteration="binary")
+        overloads[f"__{prefix}{python_name}__.Scalar"] = Overload(iteration="scalar_last")
+    doc = f"self shifted {side} by other bits"
     return Op(name, "pointwise", ("self", "other"), doc, overloads, expression={"int": f"M({name})(self, other)"})
 
 
 def rounding(name: str) -> Op:
-    """A function that leaves whole numbers alone."""
+    """A rounding function: the identity for integers."""
     return unary(name, f"out = {name}(self)", {"float": f"M({name})(self)", "int": "self"})
 
 
 def _next16(dtype: str) -> str:
-    """The next number of a dtype with 16 bits, which is computed in a wider one elsewhere."""
+    """nextafter for a 16-bit dtype, in its own precision instead of a wider one."""
     step = f"hp_load_{dtype}(hp_next16(hp_store_{dtype}(self), hp_store_{dtype}(other)))"
     return f"self != self || other != other ? self + other : {step}"
 
 
-#: From the nearer end, which is exact at both.
+#: Computed from the nearer end, so that both ends are exact.
 LERP = {
     "float": "M(abs)(weight) < (T)0.5 ? self + weight * (end - self) : end - (end - self) * ((T)1 - weight)",
     "complex": "M(lerp)(self, end, weight)",
 }
 
 ARITHMETIC = (
-    Op(
-        "add",
-        "pointwise",
-        ("self", "other"),
+    pointwise_op(
+        "add(self, other; alpha)",
         "out = self + alpha * other",
-        {"add.Tensor": Overload(("alpha",))},
-        ("alpha",),
+        "add.Tensor",
         {
             "float": "self + alpha * other",
             "int": "self + alpha * other",
@@ -99,13 +87,10 @@ ARITHMETIC = (
             "complex": "M(add)(self, M(mul)(alpha, other))",
         },
     ),
-    Op(
-        "sub",
-        "pointwise",
-        ("self", "other"),
+    pointwise_op(
+        "sub(self, other; alpha)",
         "out = self - alpha * other",
-        {"sub.Tensor": Overload(("alpha",))},
-        ("alpha",),
+        "sub.Tensor",
         {
             "float": "self - alpha * other",
             "int": "self - alpha * other",
@@ -115,39 +100,32 @@ ARITHMETIC = (
     binary(
         "mul",
         "out = self * other",
-        {
-            "float": "self * other",
-            "int": "self * other",
-            "bool": "self & other",
-            "complex": "M(mul)(self, other)",
-        },
+        {"float": "self * other", "int": "self * other", "bool": "self & other", "complex": "M(mul)(self, other)"},
     ),
     Op(
         "div",
         "pointwise",
         ("self", "other"),
         "out = self / other, exact or rounded",
-        {"div.Tensor": PLAIN, "div.Tensor_mode": Overload(chooser="rounding_mode")},
+        {"div.Tensor": PLAIN, "div.Tensor_mode": Overload(variant_argument="rounding_mode")},
         variants={
             "": {"float": "self / other", "complex": "M(div)(self, other)"},
             "trunc": {"float": "M(trunc)(self / other)", "int": "M(trunc_divide)(self, other)"},
             "floor": {"float": "M(floor_divide)(self, other)", "int": "M(floor_divide)(self, other)"},
         },
     ),
-    Op(
-        "scale",
-        "pointwise",
-        ("self",),
+    pointwise_op(
+        "scale(self; scale, bias)",
         "out = (self + bias) * scale, or self * scale + bias, or self / scale",
-        attributes=("scale", "bias"),
+        "",
         variants={
             "before": real("(self + bias) * scale"),
             "after": real("self * scale + bias"),
             "divided": {"float": "self / scale"},
         },
     ),
-    binary("remainder", "self modulo other, with other's sign", real("M(remainder)(self, other)")),
-    binary("fmod", "self modulo other, with self's sign", real("M(fmod)(self, other)")),
+    binary("remainder", "self modulo other, with the sign of other", real("M(remainder)(self, other)")),
+    binary("fmod", "self modulo other, with the sign of self", real("M(fmod)(self, other)")),
     unary("neg", "out = -self", {"float": "-self", "int": "-self", "complex": "M(neg)(self)"}),
     unary("reciprocal", "out = 1 / self", {"float": "(T)1 / self", "complex": "M(reciprocal)(self)"}),
     unary(
@@ -157,85 +135,58 @@ ARITHMETIC = (
         "abs.out",
         "real",
     ),
-    Op(
-        "angle",
-        "pointwise",
-        ("self",),
+    pointwise_op(
+        "angle(self)",
         "the angle in the complex plane",
-        without_shape("angle", "angle.out", iteration="angle"),
-        expression={
-            "float": "self != self ? self : self < 0 ? (T)3.14159265358979323846 : (T)0",
-            "complex": "M(angle)(self)",
-        },
+        "angle angle.out",
+        {"float": "self != self ? self : self < 0 ? (T)3.14159265358979323846 : (T)0", "complex": "M(angle)(self)"},
+        iteration="angle",
     ),
-    Op(
+    # conj_physical_: torch's function calls the CPU kernel directly on any device.
+    unary(
         "conj_physical",
-        "pointwise",
-        ("self",),
         "the complex conjugate",
-        # torch's own in-place form calls the CPU's kernel directly, whatever the device.
-        dict.fromkeys(("conj_physical.out", "conj_physical_"), Overload(iteration="unary")),
-        expression=everywhere("self", complex="M(conj)(self)"),
+        everywhere("self", complex="M(conj)(self)"),
+        "conj_physical.out conj_physical_",
+        "unary",
     ),
-    Op(
-        "polar",
-        "pointwise",
-        ("abs", "angle"),
-        "the complex number of that modulus and angle",
-        without_shape("polar.out", iteration="complex"),
-        expression={"complex": "M(polar)(abs, angle)"},
+    pointwise_op(
+        "polar(abs, angle)",
+        "complex number with modulus abs and angle",
+        "polar.out",
+        {"complex": "M(polar)(abs, angle)"},
+        iteration="complex",
     ),
     unary("sign", "-1, 0 or 1", {"float": "M(sign)(self)", "int": "(self > 0) - (self < 0)", "bool": "self"}),
     unary(
         "sgn",
-        "-1, 0 or 1; of a complex number, the one of modulus 1 with its angle",
-        {
-            "float": "M(sign)(self)",
-            "int": "(self > 0) - (self < 0)",
-            "bool": "self",
-            "complex": "M(sgn)(self)",
-        },
+        "-1, 0 or 1; self / |self| for complex numbers",
+        {"float": "M(sign)(self)", "int": "(self > 0) - (self < 0)", "bool": "self", "complex": "M(sgn)(self)"},
     ),
-    Op(
-        "addcmul",
-        "pointwise",
-        ("self", "tensor1", "tensor2"),
+    pointwise_op(
+        "addcmul(self, tensor1, tensor2; value)",
         "out = self + value * tensor1 * tensor2",
-        {"addcmul": Overload(("value",))},
-        ("value",),
+        "addcmul",
         {
             "float": "self + value * tensor1 * tensor2",
             "int": "self + value * tensor1 * tensor2",
             "complex": "M(add)(self, M(mul)(M(mul)(value, tensor1), tensor2))",
         },
     ),
-    Op(
-        "addcdiv",
-        "pointwise",
-        ("self", "tensor1", "tensor2"),
+    pointwise_op(
+        "addcdiv(self, tensor1, tensor2; value)",
         "out = self + value * tensor1 / tensor2",
-        {"addcdiv": Overload(("value",))},
-        ("value",),
+        "addcdiv",
         {
             "float": "self + value * tensor1 / tensor2",
             "complex": "M(add)(self, M(div)(M(mul)(value, tensor1), tensor2))",
         },
     ),
-    Op(
-        "lerp",
-        "pointwise",
-        ("self", "end", "weight"),
-        "out = self + weight * (end - self)",
-        {"lerp.Tensor": PLAIN},
-        expression=LERP,
-    ),
-    Op(
-        "lerp_scalar",
-        "pointwise",
-        ("self", "end"),
-        "out = self + weight * (end - self), for a number",
-        {"lerp.Scalar": Overload(("weight",))},
-        ("weight",),
+    pointwise_op("lerp(self, end, weight)", "out = self + weight * (end - self)", "lerp.Tensor", LERP),
+    pointwise_op(
+        "lerp_scalar(self, end; weight)",
+        "out = self + weight * (end - self), with a scalar weight",
+        "lerp.Scalar",
         LERP,
     ),
 )
@@ -271,68 +222,47 @@ COMPARISON = (
         {"float": "M(fmin)(self, other)", "int": "self < other ? self : other", "bool": "self & other"},
         "fmin",
     ),
-    Op(
-        "clamp_min",
-        "pointwise",
-        ("self", "min"),
+    pointwise_op(
+        "clamp_min(self, min)",
         "the larger of self and min",
-        {"clamp_min.Tensor": PLAIN},
-        expression={"float": "M(maximum)(self, min)", "int": "self > min ? self : min"},
-    ),
-    Op(
-        "clamp_max",
-        "pointwise",
-        ("self", "max"),
-        "the smaller of self and max",
-        {"clamp_max.Tensor": PLAIN},
-        expression={"float": "M(minimum)(self, max)", "int": "self < max ? self : max"},
-    ),
-    Op(
-        "clamp_min_scalar",
-        "pointwise",
-        ("self",),
-        "the larger of self and a number",
-        {"clamp_min": Overload(("min",))},
-        ("min",),
+        "clamp_min.Tensor",
         {"float": "M(maximum)(self, min)", "int": "self > min ? self : min"},
     ),
-    Op(
-        "clamp_max_scalar",
-        "pointwise",
-        ("self",),
-        "the smaller of self and a number",
-        {"clamp_max": Overload(("max",))},
-        ("max",),
+    pointwise_op(
+        "clamp_max(self, max)",
+        "the smaller of self and max",
+        "clamp_max.Tensor",
         {"float": "M(minimum)(self, max)", "int": "self < max ? self : max"},
     ),
-    Op(
+    pointwise_op(
+        "clamp_min_scalar(self; min)",
+        "the larger of self and a scalar",
+        "clamp_min",
+        {"float": "M(maximum)(self, min)", "int": "self > min ? self : min"},
+    ),
+    pointwise_op(
+        "clamp_max_scalar(self; max)",
+        "the smaller of self and a scalar",
+        "clamp_max",
+        {"float": "M(minimum)(self, max)", "int": "self < max ? self : max"},
+    ),
+    pointwise_op(
+        "clamp(self; min=lowest(self), max=highest(self))",
+        "self clamped to [min, max]",
         "clamp",
-        "pointwise",
-        ("self",),
-        "self brought between two numbers",
-        {"clamp": Overload(("min=lowest(self)", "max=highest(self)"))},
-        ("min", "max"),
         {
             "float": "M(minimum)(M(maximum)(self, min), max)",
             "int": "(self > min ? self : min) < max ? (self > min ? self : min) : max",
         },
     ),
-    Op(
-        "nan_to_num",
-        "pointwise",
-        ("self",),
-        "what is no number or infinite, as given numbers",
-        without_shape(
-            "nan_to_num.out",
-            iteration="unary",
-            attributes=("nan=0.0", "posinf=highest_finite(self)", "neginf=lowest_finite(self)"),
-        ),
-        ("nan", "posinf", "neginf"),
+    pointwise_op(
+        "nan_to_num(self; nan=0.0, posinf=highest_finite(self), neginf=lowest_finite(self))",
+        "replaces NaN and infinities by given numbers",
+        "nan_to_num.out",
         everywhere(
-            "self",
-            float="M(finite)(self, nan, posinf, neginf)",
-            complex="M(finite)(self, nan, posinf, neginf)",
+            "self", float="M(finite)(self, nan, posinf, neginf)", complex="M(finite)(self, nan, posinf, neginf)"
         ),
+        iteration="unary",
     ),
     unary("isposinf", "whether self is +inf", {"float": "M(isinf)(self) && self > 0", "int": "0", "bool": "0"}),
     unary("isneginf", "whether self is -inf", {"float": "M(isinf)(self) && self < 0", "int": "0", "bool": "0"}),
@@ -348,45 +278,39 @@ LOGIC = (
     shift("right", "rshift"),
     binary("gcd", "the greatest common divisor", {"int": "M(gcd)(self, other)"}, "gcd"),
     binary("lcm", "the least common multiple", {"int": "M(lcm)(self, other)"}, "lcm"),
-    Op(
-        "logical_not",
-        "pointwise",
-        ("self",),
+    pointwise_op(
+        "logical_not(self)",
         "whether self is zero",
-        {"logical_not.out": Overload(iteration="force_bool")},
-        expression=everywhere("self == 0", complex="M(logical_not)(self)"),
+        "logical_not.out",
+        everywhere("self == 0", complex="M(logical_not)(self)"),
+        iteration="force_bool",
     ),
-    Op(
+    pointwise_op(
+        "isnan(self)",
+        "whether self is NaN",
         "isnan",
-        "pointwise",
-        ("self",),
-        "whether self is no number",
-        {"isnan": Overload(iteration="force_bool")},
-        expression=everywhere("self != self", complex="M(isnan)(self)"),
+        everywhere("self != self", complex="M(isnan)(self)"),
+        iteration="force_bool",
     ),
-    Op(
-        "where",
-        "pointwise",
-        ("condition", "self", "other"),
-        "self where the condition holds, other elsewhere",
-        {"where.self": Overload(iteration="where"), "where.self_out": Overload(iteration="where")},
-        expression=everywhere("condition != 0 ? self : other", complex="condition.re != 0 ? self : other"),
+    pointwise_op(
+        "where(condition, self, other)",
+        "self where the condition is true, other elsewhere",
+        "where.self where.self_out",
+        everywhere("condition != 0 ? self : other", complex="condition.re != 0 ? self : other"),
+        iteration="where",
     ),
-    logical("logical_and", "both are not zero", "self != 0 && other != 0"),
-    logical("logical_or", "one is not zero", "self != 0 || other != 0"),
-    logical("logical_xor", "exactly one is not zero", "(self != 0) != (other != 0)"),
+    logical("logical_and", "whether both are nonzero", "self != 0 && other != 0"),
+    logical("logical_or", "whether at least one is nonzero", "self != 0 || other != 0"),
+    logical("logical_xor", "whether exactly one is nonzero", "(self != 0) != (other != 0)"),
 )
 
 ROUNDING = (
     *map(rounding, ("ceil", "floor", "trunc", "round")),
     unary("frac", "self - trunc(self)", {"float": "M(frac)(self)"}),
-    Op(
-        "round_decimals",
-        "pointwise",
-        ("self",),
-        "self rounded to a number of decimals",
-        {"round.decimals": Overload(("decimals",))},
-        ("decimals",),
+    pointwise_op(
+        "round_decimals(self; decimals)",
+        "self rounded to the given number of decimals",
+        "round.decimals",
         {"float": "M(round_decimals)(self, decimals)"},
     ),
 )
@@ -397,30 +321,21 @@ ELEMENTARY = (
     *map(function, ("erf", "erfc")),
     binary("atan2", "the angle of (other, self)", {"float": "M(atan2)(self, other)"}, "atan2"),
     binary("hypot", "sqrt(self² + other²)", {"float": "M(hypot)(self, other)"}, "hypot"),
-    binary("copysign", "|self| with other's sign", {"float": "M(copysign)(self, other)"}),
+    binary("copysign", "|self| with the sign of other", {"float": "M(copysign)(self, other)"}),
     binary(
         "nextafter",
-        "the next number towards other",
-        {
-            "float": "M(nextafter)(self, other)",
-            "f16": _next16("f16"),
-            "bf16": _next16("bf16"),
-        },
+        "next representable number towards other",
+        {"float": "M(nextafter)(self, other)", "f16": _next16("f16"), "bf16": _next16("bf16")},
         "nextafter",
     ),
     binary("logaddexp", "log(exp(self) + exp(other))", {"float": "M(logaddexp)(self, other)"}, "logaddexp"),
     binary("logaddexp2", "log2(2^self + 2^other)", {"float": "M(logaddexp2)(self, other)"}, "logaddexp2"),
     binary("xlogy", "self * log(other), 0 where self is 0", {"float": "M(xlogy)(self, other)"}),
-    binary(
-        "heaviside",
+    pointwise_op(
+        "heaviside(self, values)",
         "0 below zero, 1 above, values at zero",
-        {
-            "float": "self == 0 ? values : (T)(self > 0)",
-            "int": "self == 0 ? values : (T)(self > 0)",
-            "bool": "self == 0 ? values : self",
-        },
         "heaviside",
-        inputs=("self", "values"),
+        everywhere("self == 0 ? values : (T)(self > 0)", bool="self == 0 ? values : self"),
     ),
     Op(
         "pow",
@@ -429,18 +344,15 @@ ELEMENTARY = (
         "out = self ** exponent",
         {
             "pow.Tensor_Tensor": PLAIN,
-            "pow.Scalar": Overload(iteration="scalar_first", own_shape=True),
-            "pow.Scalar_out": Overload(iteration="scalar_first", own_shape=True),
+            "pow.Scalar": Overload(iteration="scalar_first", custom_shape=True),
+            "pow.Scalar_out": Overload(iteration="scalar_first", custom_shape=True),
         },
         expression={**real("M(pow)(self, exponent)"), "complex": "M(pow)(self, exponent)"},
     ),
-    Op(
-        "pow_scalar",
-        "pointwise",
-        ("self",),
-        "out = self ** exponent, for a number",
-        {"pow.Tensor_Scalar": Overload(("exponent",))},
-        ("exponent",),
+    pointwise_op(
+        "pow_scalar(self; exponent)",
+        "out = self ** exponent, with a scalar exponent",
+        "pow.Tensor_Scalar",
         {
             "float": "exponent == (T)2 ? self * self : exponent == (T)3 ? self * self * self : M(pow)(self, exponent)",
             "int": "M(pow)(self, exponent)",

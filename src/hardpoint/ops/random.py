@@ -1,106 +1,57 @@
-"""Random numbers. The rule by which a seed and an offset give each element is in kernels/random.c."""
+"""Random numbers. kernels/sources/random.c defines how seed and offset determine each element."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import custom_op
 
-STATE = ("seed", "offset")
-
-
-def _filling(name: str, doc: str, aten: tuple[str, ...], *attributes: str) -> Op:
-    return Op(name, "custom", (), doc, {n: Overload() for n in aten}, attributes=(*STATE, *attributes))
-
+STATE = "seed, offset"
 
 OPS = (
-    _filling("uniform", "numbers from [from, to)", ("uniform_",), "from", "to"),
-    _filling(
-        "normal",
-        "normal numbers",
-        (
-            "normal_",
-            "normal.Tensor_float",
-            "normal.Tensor_float_out",
-            "normal.float_Tensor",
-            "normal.float_Tensor_out",
-            "normal.Tensor_Tensor",
-            "normal.Tensor_Tensor_out",
-        ),
-        "mean",
-        "std",
+    custom_op(f"uniform(; {STATE}, from, to)", "uniform in [from, to)", "uniform_"),
+    custom_op(
+        f"normal(; {STATE}, mean, std)",
+        "normal random numbers",
+        "normal_ normal.Tensor_float normal.Tensor_float_out normal.float_Tensor normal.float_Tensor_out "
+        "normal.Tensor_Tensor normal.Tensor_Tensor_out",
     ),
-    _filling("log_normal", "e to normal numbers", ("log_normal_",), "mean", "std"),
-    _filling("exponential", "exponential numbers", ("exponential_",), "lambd"),
-    _filling("geometric", "trials up to the first success", ("geometric_",), "p"),
-    _filling("cauchy", "Cauchy numbers", ("cauchy_",), "median", "sigma"),
-    _filling("bernoulli", "1 with probability p, else 0", ("bernoulli_.float",), "p"),
-    _filling(
-        "random",
-        "integers from low on, range of them; range 0: any 64 bits",
-        ("random_.from", "random_.to", "random_"),
-        "range",
-        "low",
+    custom_op(f"log_normal(; {STATE}, mean, std)", "exp of normal random numbers", "log_normal_"),
+    custom_op(f"exponential(; {STATE}, lambd)", "exponential random numbers", "exponential_"),
+    custom_op(f"geometric(; {STATE}, p)", "number of trials until the first success", "geometric_"),
+    custom_op(f"cauchy(; {STATE}, median, sigma)", "Cauchy random numbers", "cauchy_"),
+    custom_op(f"bernoulli(; {STATE}, p)", "1 with probability p, else 0", "bernoulli_.float"),
+    custom_op(
+        f"random(; {STATE}, range, low)",
+        "integers in [low, low + range); any 64 bits if range is 0",
+        "random_.from random_.to random_",
     ),
-    Op(
-        "bernoulli_tensor",
-        "custom",
-        ("p",),
-        "1 with a probability for each element, else 0",
-        {"bernoulli_.Tensor": Overload(), "bernoulli.out": Overload()},
-        attributes=STATE,
+    custom_op(
+        f"bernoulli_tensor(p; {STATE})",
+        "1 with the probability of each element, else 0",
+        "bernoulli_.Tensor bernoulli.out",
     ),
-    Op(
-        "dropout",
-        "custom",
-        ("input",),
-        "out, mask: elements kept with probability 1 - p, and scaled",
-        {"native_dropout": Overload()},
-        attributes=(*STATE, "p"),
+    custom_op(
+        f"dropout(input; {STATE}, p)", "out, mask: elements kept with probability 1 - p, and scaled", "native_dropout"
     ),
-    Op(
-        "dropout_backward",
-        "custom",
-        ("grad_output", "mask"),
-        "out = grad_output * mask * scale",
-        {"native_dropout_backward": Overload()},
-        attributes=("scale",),
+    custom_op(
+        "dropout_backward(grad_output, mask; scale)", "out = grad_output * mask * scale", "native_dropout_backward"
     ),
-    Op(
-        "rrelu_with_noise",
-        "custom",
-        ("self",),
+    custom_op(
+        f"rrelu_with_noise(self; {STATE}, lower, upper)",
         "out, noise: leaky ReLU with a slope drawn from [lower, upper) for each element",
-        {"rrelu_with_noise": Overload(), "rrelu_with_noise.out": Overload(), "rrelu_with_noise_": Overload()},
-        attributes=(*STATE, "lower", "upper"),
+        "rrelu_with_noise rrelu_with_noise.out rrelu_with_noise_",
     ),
-    Op(
-        "standard_gamma",
-        "custom",
-        ("shape",),
-        "gamma numbers",
-        {"_standard_gamma": Overload()},
-        attributes=STATE,
+    custom_op(f"standard_gamma(shape; {STATE})", "gamma random numbers", "_standard_gamma"),
+    custom_op(
+        f"sample_dirichlet(concentration; {STATE})",
+        "Dirichlet random numbers along the last dimension",
+        "_sample_dirichlet",
     ),
-    Op(
-        "sample_dirichlet",
-        "custom",
-        ("concentration",),
-        "Dirichlet numbers along the last dimension",
-        {"_sample_dirichlet": Overload()},
-        attributes=STATE,
-    ),
-    Op("poisson", "custom", ("rate",), "Poisson numbers", {"poisson": Overload()}, attributes=STATE),
-    Op("binomial", "custom", ("count", "prob"), "binomial numbers", {"binomial": Overload()}, attributes=STATE),
-    Op(
-        "multinomial",
-        "custom",
-        ("weights",),
+    custom_op(f"poisson(rate; {STATE})", "Poisson random numbers", "poisson"),
+    custom_op(f"binomial(count, prob; {STATE})", "binomial random numbers", "binomial"),
+    custom_op(
+        f"multinomial(weights; {STATE})",
         "samples with replacement from each row of weights",
-        {"multinomial": Overload(), "multinomial.out": Overload()},
-        attributes=STATE,
+        "multinomial multinomial.out",
     ),
-    Op(
-        "randperm",
-        "custom",
-        (),
-        "a permutation; shuffled on the host, with the device's generator",
-        {"randperm.generator_out": Overload()},
+    custom_op(
+        "randperm()", "a permutation; shuffled on the host, with the device's generator", "randperm.generator_out"
     ),
 )

@@ -1,8 +1,8 @@
-"""Reductions: one output element from all input elements along some dimensions."""
+"""Reductions over some dimensions."""
 
-from hardpoint.ops import Op, Overload, Reduction
+from hardpoint.ops import Op, Reduction, custom_op
 
-#: How kernels combine elements; several operators may share a rule, and one may have several.
+#: How kernels combine elements. Operators may share a rule, and may have several.
 RULES = {
     "sum": Reduction("0", "acc + x"),
     "mean": Reduction("0", "acc + x", finish="acc / (A)count"),
@@ -21,35 +21,30 @@ RULES = {
 }
 
 
-def reduction(name: str, doc: str, *aten: str, attributes: tuple[str, ...] = ()) -> Op:
-    """A reduction over the dimensions that the list ``dims`` names."""
-    overloads = dict.fromkeys(aten, Overload())
-    return Op(name, "custom", ("self",), doc, overloads, attributes=(*attributes, "dims", "keepdim"))
+def reduction(name: str, doc: str, aten: str) -> Op:
+    """A reduction over the dimensions in ``dims``."""
+    return custom_op(f"{name}(self; dims, keepdim)", doc, aten)
 
 
 OPS = (
     reduction("sum", "the sum", "sum.dim_IntList"),
-    reduction("nansum", "the sum of what is not NaN", "nansum", "nansum.out"),
+    reduction("nansum", "sum, ignoring NaN", "nansum nansum.out"),
     reduction("mean", "the mean", "mean.dim"),
-    reduction("prod", "the product", "prod.dim_int", "prod"),
-    reduction("amax", "the largest element, NaN if there is one", "amax", "max", "max.unary_out"),
-    reduction("amin", "the smallest element, NaN if there is one", "amin", "min", "min.unary_out"),
-    reduction("any", "whether one is not zero", "any", "any.dim", "any.dims"),
-    reduction("all", "whether none is zero", "all", "all.dim", "all.dims"),
-    reduction(
-        "vector_norm",
+    reduction("prod", "the product", "prod.dim_int prod"),
+    reduction("amax", "maximum, propagating NaN", "amax max max.unary_out"),
+    reduction("amin", "minimum, propagating NaN", "amin min min.unary_out"),
+    reduction("any", "whether any element is nonzero", "any any.dim any.dims"),
+    reduction("all", "whether all elements are nonzero", "all all.dim all.dims"),
+    custom_op(
+        "vector_norm(self; ord, dims, keepdim)",
         "(sum of abs(self)^ord)^(1/ord)",
-        *("linalg_vector_norm", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype"),
-        attributes=("ord",),
+        "linalg_vector_norm norm.ScalarOpt_dim norm.ScalarOpt_dim_dtype",
     ),
-    Op(
-        "aminmax",
-        "custom",
-        ("self",),
+    custom_op(
+        "aminmax(self; dims, keepdim)",
         "out, largest = the smallest and the largest element",
-        {"aminmax": Overload(), "_aminmax": Overload(), "_aminmax.dim": Overload()},
-        attributes=("dims", "keepdim"),
+        "aminmax _aminmax _aminmax.dim",
     ),
-    Op("equal", "custom", ("self", "other"), "out = whether all elements are equal", {"equal": Overload()}),
-    Op("trace", "custom", ("self",), "the sum of a matrix's diagonal", {"trace": Overload()}),
+    custom_op("equal(self, other)", "out = whether all elements are equal", "equal"),
+    custom_op("trace(self)", "sum of the diagonal of a matrix", "trace"),
 )

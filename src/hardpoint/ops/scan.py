@@ -1,17 +1,17 @@
-"""Running totals and extremes along a dimension."""
+"""Cumulative operators along a dimension."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import Op, custom_op
 
 
-def scan(name: str, doc: str, *aten: str) -> Op:
-    """One result for each element, of it and all before it."""
-    return Op(name, "custom", ("self",), doc, dict.fromkeys(aten, Overload()), attributes=("dim",))
+def scan(name: str, doc: str, aten: str) -> Op:
+    """A cumulative operator."""
+    return custom_op(f"{name}(self; dim)", doc, aten)
 
 
 OPS = (
-    scan("cumsum", "the sum so far", "cumsum"),
-    scan("cumprod", "the product so far", "cumprod"),
-    scan("logcumsumexp", "log(the sum of exp(self) so far)", "_logcumsumexp", "_logcumsumexp.out"),
-    scan("cummax", "out, places = the largest so far and its last place; after a NaN, NaN", "_cummax_helper"),
-    scan("cummin", "out, places = the smallest so far and its last place; after a NaN, NaN", "_cummin_helper"),
+    scan("cumsum", "cumulative sum", "cumsum"),
+    scan("cumprod", "cumulative product", "cumprod"),
+    scan("logcumsumexp", "log of the cumulative sum of exp(self)", "_logcumsumexp _logcumsumexp.out"),
+    scan("cummax", "out, indices = cumulative maximum and its last index; NaN propagates", "_cummax_helper"),
+    scan("cummin", "out, indices = cumulative minimum and its last index; NaN propagates", "_cummin_helper"),
 )

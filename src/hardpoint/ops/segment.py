@@ -1,22 +1,16 @@
-"""Reductions of runs of rows."""
+"""Segmented reductions."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import custom_op
 
 OPS = (
-    Op(
+    custom_op(
+        "segment_reduce(data, offsets; reduce, axis, has_initial, initial)",
+        "out = reduction of each segment of a dimension; reduce 0: max, 1: mean, 2: min, 3: sum, 4: prod",
         "segment_reduce",
-        "custom",
-        ("data", "offsets"),
-        "out = the reduction of each segment of a dimension; reduce 0: max, 1: mean, 2: min, 3: sum, 4: prod",
-        {"segment_reduce": Overload()},
-        attributes=("reduce", "axis", "has_initial", "initial"),
     ),
-    Op(
-        "segment_reduce_backward",
-        "custom",
-        ("grad", "output", "data", "offsets"),
-        "out = the gradient of data, which comes as zeros",
-        {"_segment_reduce_backward": Overload()},
-        attributes=("reduce", "axis", "initial"),
+    custom_op(
+        "segment_reduce_backward(grad, output, data, offsets; reduce, axis, initial)",
+        "out = gradient of data; zero on entry",
+        "_segment_reduce_backward",
     ),
 )

@@ -1,118 +1,45 @@
-"""Selecting by value. Where the size of the result depends on the data, there is no kernel of a vendor to call."""
+"""Selection by value. Operators with data-dependent output sizes have no vendor kernel."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import custom_op
 
 OPS = (
-    Op(
-        "masked_fill",
-        "custom",
-        ("mask", "value"),
-        "writes one value to the places of out where the mask is set",
-        {"masked_fill_.Scalar": Overload(), "masked_fill_.Tensor": Overload()},
+    custom_op(
+        "masked_fill(mask, value)",
+        "writes a value to out where mask is true",
+        "masked_fill_.Scalar masked_fill_.Tensor",
     ),
-    Op(
-        "nonzero",
-        "custom",
-        ("self",),
-        "out = the coordinates of the elements that are not zero",
-        {
-            "nonzero": Overload(),
-            "nonzero.out": Overload(),
-            "nonzero_static": Overload(),
-            "nonzero_static.out": Overload(),
-        },
+    custom_op(
+        "nonzero(self)",
+        "out = coordinates of the nonzero elements",
+        "nonzero nonzero.out nonzero_static nonzero_static.out",
     ),
-    Op(
-        "count_nonzero",
-        "custom",
-        ("self",),
-        "out = the number of elements that are not zero",
-        {"count_nonzero.dim_IntList": Overload()},
+    custom_op("count_nonzero(self)", "out = number of nonzero elements", "count_nonzero.dim_IntList"),
+    custom_op("masked_select(self, mask)", "out = elements where mask is true", "masked_select masked_select.out"),
+    custom_op(
+        "masked_scatter(mask, source)",
+        "writes consecutive elements of source to out where mask is true",
+        "masked_scatter_",
     ),
-    Op(
-        "masked_select",
-        "custom",
-        ("self", "mask"),
-        "out = the elements where the mask is set",
-        {"masked_select": Overload(), "masked_select.out": Overload()},
+    custom_op("unique(self)", "out = distinct elements, sorted", "_unique2 _unique"),
+    custom_op("unique_consecutive(self)", "out = first element of each run of equal elements", "unique_consecutive"),
+    custom_op(
+        "repeat_interleave(repeats)", "out = index of each element, repeated by its value", "repeat_interleave.Tensor"
     ),
-    Op(
-        "masked_scatter",
-        "custom",
-        ("mask", "source"),
-        "writes elements of source one after the other to the places of out where the mask is set",
-        {"masked_scatter_": Overload()},
+    custom_op(
+        "searchsorted(sorted_sequence, self, sorter; right)",
+        "out = insertion index of each element in a sorted row",
+        "searchsorted.Tensor searchsorted.Tensor_out searchsorted.Scalar bucketize.Tensor bucketize.Tensor_out "
+        "bucketize.Scalar",
     ),
-    Op(
-        "unique",
-        "custom",
-        ("self",),
-        "out = the different elements, in order",
-        {"_unique2": Overload(), "_unique": Overload()},
+    custom_op(
+        "isin(elements, test_elements; invert)",
+        "out = whether each element is in the test elements, which are sorted or at most 32",
+        "isin.Tensor_Tensor isin.Tensor_Scalar isin.Scalar_Tensor",
     ),
-    Op(
-        "unique_consecutive",
-        "custom",
-        ("self",),
-        "out = the first element of each run of equal ones",
-        {"unique_consecutive": Overload()},
+    custom_op(
+        "bincount(self, weights)", "out = number of occurrences of each value, or the sum of its weights", "bincount"
     ),
-    Op(
-        "repeat_interleave",
-        "custom",
-        ("repeats",),
-        "out = the number of each element, as often as the element says",
-        {"repeat_interleave.Tensor": Overload()},
-    ),
-    Op(
-        "searchsorted",
-        "custom",
-        ("sorted_sequence", "self", "sorter"),
-        "out = where in a sorted row each element belongs",
-        {
-            "searchsorted.Tensor": Overload(),
-            "searchsorted.Tensor_out": Overload(),
-            "searchsorted.Scalar": Overload(),
-            "bucketize.Tensor": Overload(),
-            "bucketize.Tensor_out": Overload(),
-            "bucketize.Scalar": Overload(),
-        },
-        attributes=("right",),
-    ),
-    Op(
-        "isin",
-        "custom",
-        ("elements", "test_elements"),
-        "out = whether each element is among the others, which are sorted or at most 32",
-        {"isin.Tensor_Tensor": Overload(), "isin.Tensor_Scalar": Overload(), "isin.Scalar_Tensor": Overload()},
-        attributes=("invert",),
-    ),
-    Op(
-        "bincount",
-        "custom",
-        ("self", "weights"),
-        "out = how often each number occurs, or the sum of its weights",
-        {"bincount": Overload()},
-    ),
-    Op(
-        "histc",
-        "custom",
-        ("self",),
-        "out = how many elements lie in each of equally wide bins",
-        {"histc": Overload(), "histc.out": Overload()},
-    ),
-    Op(
-        "tril_indices",
-        "custom",
-        (),
-        "out = the coordinates of a lower triangle",
-        {"tril_indices": Overload()},
-    ),
-    Op(
-        "triu_indices",
-        "custom",
-        (),
-        "out = the coordinates of an upper triangle",
-        {"triu_indices": Overload()},
-    ),
+    custom_op("histc(self)", "out = number of elements in each of several equal bins", "histc histc.out"),
+    custom_op("tril_indices()", "out = coordinates of a lower triangle", "tril_indices"),
+    custom_op("triu_indices()", "out = coordinates of an upper triangle", "triu_indices"),
 )

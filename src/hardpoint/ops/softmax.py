@@ -1,61 +1,24 @@
-"""Softmax, its logarithm, and the logarithm of a sum of exponentials."""
+"""Softmax, log-softmax and log-sum-exp."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import Overload, custom_op
 
 OPS = (
-    Op(
-        "softmax",
-        "custom",
-        ("self",),
-        "out = exp(self) / sum(exp(self)) along a dimension",
-        {"_softmax": Overload()},
-        attributes=("dim",),
+    custom_op("softmax(self; dim)", "out = exp(self) / sum(exp(self)) along a dimension", "_softmax"),
+    custom_op("log_softmax(self; dim)", "out = log(softmax(self)) along a dimension", "_log_softmax"),
+    custom_op("softmax_backward(grad_output, output; dim)", "the gradient of softmax", "_softmax_backward_data"),
+    custom_op(
+        "log_softmax_backward(grad_output, output; dim)", "the gradient of log_softmax", "_log_softmax_backward_data"
     ),
-    Op(
-        "log_softmax",
-        "custom",
-        ("self",),
-        "out = log(softmax(self)) along a dimension",
-        {"_log_softmax": Overload()},
-        attributes=("dim",),
-    ),
-    Op(
-        "softmax_backward",
-        "custom",
-        ("grad_output", "output"),
-        "the gradient of softmax",
-        {"_softmax_backward_data": Overload()},
-        attributes=("dim",),
-    ),
-    Op(
-        "log_softmax_backward",
-        "custom",
-        ("grad_output", "output"),
-        "the gradient of log_softmax",
-        {"_log_softmax_backward_data": Overload()},
-        attributes=("dim",),
-    ),
-    Op(
-        "logsumexp",
-        "custom",
-        ("self",),
+    custom_op(
+        "logsumexp(self)",
         "out = log(sum(exp(self))) along the last dimension",
-        {"logsumexp": Overload(composite=True), "logsumexp.out": Overload(composite=True)},
+        "logsumexp logsumexp.out",
+        Overload(composite=True),
     ),
-    Op(
-        "masked_softmax",
-        "custom",
-        ("self", "mask"),
-        "softmax over the elements that mask leaves out",
-        {"_masked_softmax": Overload()},
-        attributes=("dim",),
-    ),
-    Op(
-        "masked_softmax_backward",
-        "custom",
-        ("grad_output", "output", "mask"),
+    custom_op("masked_softmax(self, mask; dim)", "softmax over the elements where mask is false", "_masked_softmax"),
+    custom_op(
+        "masked_softmax_backward(grad_output, output, mask; dim)",
         "the gradient of masked_softmax",
-        {"_masked_softmax_backward": Overload()},
-        attributes=("dim",),
+        "_masked_softmax_backward",
     ),
 )

@@ -1,34 +1,16 @@
-"""Order: sorting, and what is found by it."""
+"""Sorting and order statistics. ``indices`` are positions in the row. NaN sorts as the largest value."""
 
-from hardpoint.ops import Op, Overload
-
-
-def order(name: str, doc: str, *aten: str, attributes: tuple[str, ...]) -> Op:
-    """``places`` says where in the row an element was. A NaN counts as larger than any number."""
-    overloads = dict.fromkeys(aten, Overload())
-    return Op(name, "custom", ("self",), doc, overloads, attributes=attributes)
-
+from hardpoint.ops import custom_op
 
 OPS = (
-    order("sort", "out, places = sorted along a dimension", "sort.stable", attributes=("dim", "descending", "stable")),
-    order("topk", "out, places = the k first of the order", "topk", attributes=("k", "dim", "largest", "sorted")),
-    order("kthvalue", "out, places = the k-th smallest", "kthvalue.values", attributes=("k", "dim", "keepdim")),
-    order(
-        "median",
-        "out, places = the lower median, NaN if there is one",
-        *("median", "median.dim_values"),
-        attributes=("dim", "keepdim"),
+    custom_op("sort(self; dim, descending, stable)", "out, indices = self sorted along a dimension", "sort.stable"),
+    custom_op("topk(self; k, dim, largest, sorted)", "out, indices = first k in sorted order", "topk"),
+    custom_op("kthvalue(self; k, dim, keepdim)", "out, indices = k-th smallest element", "kthvalue.values"),
+    custom_op("median(self; dim, keepdim)", "out, indices = lower median, propagating NaN", "median median.dim_values"),
+    custom_op(
+        "nanmedian(self; dim, keepdim)", "out, indices = lower median, ignoring NaN", "nanmedian nanmedian.dim_values"
     ),
-    order(
-        "nanmedian",
-        "out, places = the lower median of what is not NaN",
-        *("nanmedian", "nanmedian.dim_values"),
-        attributes=("dim", "keepdim"),
-    ),
-    order(
-        "mode",
-        "out, places = the most frequent, of equals the smallest",
-        *("mode", "mode.values"),
-        attributes=("dim", "keepdim"),
+    custom_op(
+        "mode(self; dim, keepdim)", "out, indices = most frequent element, the smallest among ties", "mode mode.values"
     ),
 )

@@ -1,53 +1,37 @@
 """Special functions."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 
-from hardpoint.ops import Op, Overload
-from hardpoint.ops.pointwise import binary, function, unary
-
-
-def special(
-    name: str, aten: str = "", inputs: str = "self", tolerance: Mapping[str, tuple[float, float]] | None = None
-) -> Op:
-    """A special function of one number, in torch's namespace ``special``."""
-    return Op(
-        name,
-        "pointwise",
-        (inputs,),
-        f"out = {name}({inputs})",
-        unary(name, "", "", aten or f"special_{name}").aten,
-        expression={"float": f"M({name})({inputs})"},
-        tolerance=tolerance or {},
-    )
+from hardpoint.ops import Op, pointwise_op
+from hardpoint.ops.pointwise import binary, function
 
 
-#: torch's own result in double precision is wrong by this much.
+def special(name: str, x: str = "self") -> Op:
+    """A unary function in torch's namespace ``special``."""
+    return pointwise_op(f"{name}({x})", f"out = {name}({x})", f"special_{name}", {"float": f"M({name})({x})"})
+
+
+#: Error of torch's own result in double precision.
 WRONG_IN_TORCH = {"float64": (1e-5, 1e-5)}
 
 
 def polynomial(name: str) -> Op:
     """An orthogonal polynomial of degree n at x."""
-    return binary(name, f"{name} of degree n at x", {"float": f"M({name})(x, n)"}, f"special_{name}", inputs=("x", "n"))
+    return pointwise_op(f"{name}(x, n)", f"{name} of degree n at x", f"special_{name}", {"float": f"M({name})(x, n)"})
 
 
 OPS = (
     *map(function, ("digamma", "lgamma", "erfinv", "i0")),
     *map(special, ("entr", "ndtri", "log_ndtr", "erfcx", "i0e", "i1", "i1e")),
-    *(special(n, tolerance=WRONG_IN_TORCH) for n in ("bessel_j0", "bessel_y1")),
+    *(replace(special(n), tolerance=WRONG_IN_TORCH) for n in ("bessel_j0", "bessel_y1")),
     *map(special, ("bessel_j1", "bessel_y0")),
     *map(special, ("modified_bessel_i0", "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1")),
-    *(special(n, inputs="x") for n in ("airy_ai", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1")),
-    special("spherical_bessel_j0", inputs="x"),
+    *(special(n, "x") for n in ("airy_ai", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1")),
+    special("spherical_bessel_j0", "x"),
     binary("xlog1py", "self * log1p(other)", {"float": "M(xlog1py)(self, other)"}, "special_xlog1py"),
     binary("zeta", "the Hurwitz zeta function", {"float": "M(zeta)(self, other)"}, "special_zeta"),
-    Op(
-        "polygamma",
-        "pointwise",
-        ("self",),
-        "the n-th derivative of digamma",
-        {"polygamma": Overload(("n",))},
-        ("n",),
-        {"float": "M(polygamma)((int)n, self)"},
+    pointwise_op(
+        "polygamma(self; n)", "the n-th derivative of digamma", "polygamma", {"float": "M(polygamma)((int)n, self)"}
     ),
     binary("igamma", "the lower incomplete gamma function", {"float": "M(igamma)(self, other)"}, "igamma"),
     binary("igammac", "the upper incomplete gamma function", {"float": "M(igammac)(self, other)"}, "igammac"),

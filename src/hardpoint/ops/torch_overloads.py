@@ -1,9 +1,6 @@
-"""What torch's own tables do not say, or say wrongly, about its overloads.
+"""Facts about torch's overloads that its own tables lack or get wrong, also for operators served by the last tiers."""
 
-Not only of standard operators: also of those that the last tiers serve.
-"""
-
-#: Arguments that an overload writes although its schema does not say so.
+#: Arguments that an overload writes without declaring it in its schema.
 HIDDEN_WRITES = {
     "native_batch_norm": ("running_mean", "running_var"),
     "native_batch_norm.out": ("running_mean", "running_var"),
@@ -11,15 +8,14 @@ HIDDEN_WRITES = {
     "batch_norm_update_stats.out": ("running_mean", "running_var"),
 }
 
-#: Overloads that only devices have, and what the CPU calls the same. Arguments go by name; one that only the CPU's has
-#: is None.
+#: Device-only overloads -> the equivalent CPU overload. Arguments are matched by name; missing ones are None.
 CPU_NAMES = {
     "convolution_overrideable": "convolution",
     "convolution_backward_overrideable": "convolution_backward",
 }
 
-#: What programs call, and the overloads that serve it on a device: rules may name either.
-PARTS = {
+#: Function in programs -> overloads that serve it on a device; rules accept either name.
+DEVICE_OVERLOADS = {
     "conv1d": ("convolution_overrideable", "convolution_backward_overrideable"),
     "conv2d": ("convolution_overrideable", "convolution_backward_overrideable"),
     "conv3d": ("convolution_overrideable", "convolution_backward_overrideable"),
@@ -37,46 +33,46 @@ PARTS = {
     "matmul": ("mm", "bmm", "mv", "dot"),
 }
 
-#: Operators that may choose among equal elements: indices that differ are right if they lead to equal ones.
-CHOICES = frozenset(
+#: Operators that may return any of several equal elements: different indices are correct if they select equal elements.
+TIE_BREAKING = frozenset(
     {
         *("argmax", "argmin", "argsort", "sort", "topk", "kthvalue", "mode", "median", "nanmedian", "max", "min"),
         *("cummax", "cummin", "_cummax_helper", "_cummin_helper"),
     }
 )
 
-#: Results that only the operator's own gradient reads, in whatever form the device saves them: their positions.
+#: Positions of results that only the operator's gradient reads; their format is private to the device.
 PRIVATE_RESULTS = {
     "_embedding_bag": (1, 2, 3),
     "_embedding_bag_forward_only": (1, 2, 3),
     "_ctc_loss": (1,),
 }
 
-#: Overloads whose decomposition does not keep what they promise here, with the reason.
+#: Overloads whose decomposition must not be used, with the reason.
 NOT_DECOMPOSED = {
     "fill_.Scalar": "needs more memory than the operator",
     "fill_.Tensor": "needs more memory than the operator",
-    "relu": "takes booleans, which torch refuses",
-    "relu_": "takes booleans, which torch refuses",
-    "_reshape_alias": "a view, which the adapter makes itself",
-    "as_strided": "a view, which the adapter makes itself",
-    "copy_": "the adapter's own",
-    "_to_copy": "the adapter's own",
-    "_scaled_dot_product_flash_attention_for_cpu": "not for devices",
+    "relu": "accepts bool, which torch rejects",
+    "relu_": "accepts bool, which torch rejects",
+    "_reshape_alias": "a view, implemented by the adapter",
+    "as_strided": "a view, implemented by the adapter",
+    "copy_": "implemented by the adapter",
+    "_to_copy": "implemented by the adapter",
+    "_scaled_dot_product_flash_attention_for_cpu": "CPU only",
 }
 
-#: Attention that torch has for devices only -> the function of hardpoint.toolbox.attention that computes it.
+#: Device-only attention overloads -> forward or backward.
 ATTENTION = {
     "_scaled_dot_product_fused_attention_overrideable": "forward",
     "_scaled_dot_product_fused_attention_overrideable_backward": "backward",
 }
 
-#: What these find in the memory that they write is no input.
+#: Operators that overwrite their output without reading it.
 OVERWRITES = frozenset({"copy_", "fill_", "zero_", "_foreach_copy_", "_foreach_zero_"})
 
-#: Pointwise overloads that torch brings to others before a device sees them, but not in graphs -> the standard
-#: operator, the arguments that are its inputs, and those that are its attributes.
-IN_GRAPHS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+#: Pointwise overloads that reach the device only in graphs, because torch redirects them in eager mode -> standard
+#: operator, arguments that are its inputs, and arguments that are its attributes.
+POINTWISE_IN_GRAPHS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "add.Scalar": ("add", ("self", "other"), ("alpha",)),
     "sub.Scalar": ("sub", ("self", "other"), ("alpha",)),
     "rsub.Scalar": ("sub", ("other", "self"), ("alpha",)),
@@ -87,20 +83,23 @@ IN_GRAPHS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "masked_fill.Tensor": ("where", ("mask", "value", "self"), ()),
 }
 
-#: The same elements in another dtype or other memory.
+#: Copies, possibly to another dtype.
 CONVERSIONS = ("_to_copy", "clone")
 
-#: Results that may share memory with an argument although the schema does not say so.
+#: Overloads that split a tensor into chunks, with the dimension as argument 2.
+SPLITS = ("split.Tensor", "split_with_sizes")
+
+#: Operators whose result may alias an argument without declaring it in the schema.
 HIDDEN_VIEWS = ("_unsafe_view", "reshape", "contiguous")
 
-#: Forms that graphs have of operators which write buffers -> the operator, the positions of the buffers among its
-#: arguments, which are those of their new values among the form's results, and that of the argument that says whether
-#: gradients do without the old values.
-UPDATES = {"_native_batch_norm_legit_functional": ("native_batch_norm", (3, 4), 5)}
+#: Functionalized operators that return updated buffers -> in-place operator; positions of the buffers, both among its
+#: arguments and among the functionalized results; position of the argument that, if true, means that the backward pass
+#: does not read the old buffers.
+FUNCTIONAL_UPDATES = {"_native_batch_norm_legit_functional": ("native_batch_norm", (3, 4), 5)}
 
-#: Overloads that torch's tracing takes apart whatever the device has for them. In graphs of ours they stay whole: their
-#: parts need more launches, and more memory for gradients.
-KEPT_WHOLE = (
+#: Overloads that torch's tracing always decomposes. Graph mode keeps them: decomposed they need more launches and more
+#: memory for gradients.
+NOT_DECOMPOSED_IN_GRAPHS = (
     *(
         f"{name}{dims}d{form}"
         for name in ("upsample_nearest", "_upsample_nearest_exact")

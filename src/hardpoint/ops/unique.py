@@ -1,23 +1,16 @@
-"""Slices that differ."""
+"""Distinct slices."""
 
-from hardpoint.ops import Op, Overload
+from hardpoint.ops import custom_op
 
 OPS = (
-    Op(
+    custom_op(
+        "unique_dim(self; dim)",
+        "out, inverse, counts = sorted distinct slices along a dimension, index of each slice, and occurrences",
         "unique_dim",
-        "custom",
-        ("self",),
-        "out, inverse, counts = the different slices along a dimension in order, which of them each slice is, and how "
-        "often it occurs",
-        {"unique_dim": Overload()},
-        attributes=("dim",),
     ),
-    Op(
+    custom_op(
+        "unique_dim_consecutive(self; dim)",
+        "out, inverse, counts = the same for consecutive slices, in the order of self",
         "unique_dim_consecutive",
-        "custom",
-        ("self",),
-        "out, inverse, counts = the same of neighbours, in the order of self",
-        {"unique_dim_consecutive": Overload()},
-        attributes=("dim",),
     ),
 )

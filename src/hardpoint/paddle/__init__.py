@@ -1,14 +1,17 @@
-"""PaddlePaddle on the mounted plug-ins. It has room for several, each under its own name."""
+"""Mount plug-ins on PaddlePaddle, which takes several, each under its own name."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardpoint._runtime import PluginError, package_file
 
-#: Device types that Paddle knows by itself.
+if TYPE_CHECKING:
+    from hardpoint._core import Plugin as LoadedPlugin
+
+#: Built-in device types of Paddle.
 RESERVED = ("cpu", "gpu", "gpu_pinned", "xpu", "ipu", "custom")
 
 _lock = threading.Lock()
@@ -16,52 +19,51 @@ _mounted: list[str] = []
 
 
 def device_names() -> list[str]:
-    """The names of the devices that are mounted on Paddle."""
+    """Names of the devices mounted on Paddle."""
     return list(_mounted)
 
 
-def mount(plugin: Any = None) -> str:
-    """Mount a plug-in (the chosen one, if none is given) on Paddle and return the device's name.
+def mount(plugin: LoadedPlugin | None = None) -> str:
+    """Mount a plug-in, by default the chosen one, on Paddle and return the device name.
 
-    What is chosen when Paddle is imported needs no call. A device that is mounted later does not become Paddle's
-    default device.
+    Importing Paddle mounts the chosen plug-ins automatically. A device mounted later does not become Paddle's default.
     """
     import paddle  # noqa: F401
 
-    from hardpoint import plugins
+    from hardpoint import _discovery
 
     with _lock:
-        plugin = plugin if plugin is not None else plugins.choose()
+        plugin = plugin if plugin is not None else _discovery.choose()
         if plugin.name not in _mounted:
             _add(plugin, 0).finish_late(plugin.name)
-        return str(plugin.name)
+        return plugin.name
 
 
 def _on_import(address: int) -> None:
-    """Answer Paddle's InitPlugin: mount what is chosen. ``address`` is that of its CustomRuntimeParams.
+    """Mount the chosen plug-ins; Paddle's InitPlugin calls this with the address of its CustomRuntimeParams.
 
-    Paddle wants one device from a library; the first fills what it gave, others are added beside it.
+    Paddle expects one device per library: the first plug-in fills that struct, the others are added separately.
     """
-    from hardpoint import plugins
+    from hardpoint import _discovery
 
-    for plugin in plugins.chosen(_say):
+    for plugin in _discovery.choose_all(_report):
         try:
             _add(plugin, 0 if _mounted else address)
         except RuntimeError as error:
-            _say(error)
+            _report(error)
 
 
-def _add(plugin: Any, address: int) -> Any:
-    """Make a device of Paddle out of a plug-in, in the table at ``address`` or in one of its own."""
-    from hardpoint import plugins
-    from hardpoint.kernels import portable
+def _add(plugin: LoadedPlugin, address: int) -> Any:
+    """Register a plug-in as a Paddle device, in the struct at ``address`` or, if 0, in a new one."""
+    from hardpoint import _discovery
+    from hardpoint.kernels import specializer
     from hardpoint.paddle import _adapter
 
     if plugin.name in RESERVED:
-        raise PluginError(f"'{plugin.name}' is a device type of Paddle itself: give the plug-in another name")
+        raise PluginError(f"'{plugin.name}' is a built-in device type of Paddle: rename the plug-in")
     adapter = _adapter.load()
-    plugins.mount(plugin)
-    portable.register()
+    _discovery.mount(plugin)
+    specializer.register()
     if address:
         adapter.fill_interface(address, plugin.name)
     else:
@@ -71,5 +73,5 @@ def _add(plugin: Any, address: int) -> Any:
     return adapter
 
 
-def _say(error: Exception) -> None:
+def _report(error: Exception) -> None:
     print(f"[hardpoint] no device was mounted on Paddle: {error}", file=sys.stderr)

@@ -1,1 +1,1 @@
-"""Projects of a chip team and of an operator's author: ``hardpoint new``, and what builds, tests and checks them."""
+"""Device and operator projects: ``hardpoint new``, and the commands that build, test and check them."""

@@ -1,4 +1,4 @@
-"""Commands of projects: ``hardpoint new``, ``build``, ``test``, ``wheel`` and ``cmake-dir``."""
+"""Project commands: ``hardpoint new``, ``build``, ``test``, ``wheel`` and ``cmake-dir``."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import subprocess
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hardpoint._runtime import PluginError
 from hardpoint.projects import render
 from hardpoint.projects.project import NoProject, Project
 
+T = TypeVar("T")
+
 console = Console()
-new_app = typer.Typer(no_args_is_help=True, help="Write a new project: a device, or operators.")
+new_app = typer.Typer(no_args_is_help=True, help="Create a new project: a device or operators.")
 
 
 class Language(str, Enum):
-    """Languages of a device's project."""
+    """Languages of a device project."""
 
     c = "c"
     cpp = "cpp"
@@ -29,35 +32,36 @@ class Language(str, Enum):
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Put the commands beside the others."""
+    """Add the project commands to the main command."""
     app.add_typer(new_app, name="new")
     app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test)
     app.command()(wheel)
     app.command("cmake-dir")(cmake_dir)
 
 
-To = Annotated[Path | None, typer.Option(help="The folder to write, in place of ./NAME.")]
+To = Annotated[Path | None, typer.Option(help="Target folder (default: ./NAME).")]
 
 
 @new_app.command("device")
 def new_device(
-    name: Annotated[str, typer.Argument(help="Of the device, as in torch.device(NAME), and of the package.")],
-    lang: Annotated[Language, typer.Option(help="What the plug-in is written in.")] = Language.c,
+    name: Annotated[str, typer.Argument(help="Name of the device, as in torch.device(NAME), and of the package.")],
+    lang: Annotated[Language, typer.Option(help="Language of the plug-in.")] = Language.c,
     to: To = None,
 ) -> None:
-    """Write a plug-in's project: runtime, two kernels, builds with setuptools and CMake, tests, CI."""
+    """Create a plug-in project: runtime, two kernels, setuptools and CMake builds, tests, CI."""
     _new("device", name, render.LANGUAGES[lang.value], to)
 
 
 @new_app.command("ops")
 def new_ops(
-    name: Annotated[str, typer.Argument(help="Of the namespace, as in torch.ops.NAME, and of the package.")],
+    name: Annotated[str, typer.Argument(help="Name of the namespace, as in torch.ops.NAME, and of the package.")],
     cpp: Annotated[
-        bool, typer.Option("--cpp", help="Tell torch of the operators in C++: the wheel then belongs to one torch.")
+        bool,
+        typer.Option("--cpp", help="Register operators with torch in C++: the wheel is then for one torch version."),
     ] = False,
     to: To = None,
 ) -> None:
-    """Write a custom operator's project: kernels, gradient, shapes, autocast, both frameworks, tests, CI."""
+    """Create a custom-operator project: kernels, gradient, shapes, autocast, both frameworks, tests, CI."""
     _new("ops", name, render.OPERATORS["cpp" if cpp else "python"], to)
 
 
@@ -66,7 +70,7 @@ def _new(kind: str, name: str, layers: tuple[str, ...], to: Path | None) -> None
     try:
         written = render.new(kind, name, layers, target)
     except (ValueError, OSError) as error:
-        _fail("refused", error)
+        _fail(error)
     table = Table("file", "lines of code", box=None)
     for file in written:
         table.add_row(str(target / file.path), str(file.code) if file.code else "text")
@@ -74,62 +78,50 @@ def _new(kind: str, name: str, layers: tuple[str, ...], to: Path | None) -> None
     is_test = {file: file.path.parts[0] == "tests" for file in written}
     code = sum(file.code for file in written if not is_test[file])
     tests = sum(file.code for file in written if is_test[file])
-    console.print(f"[green]written[/] {target}: {code} lines of code, {tests} of tests", highlight=False)
+    console.print(f"[green]created[/] {target}: {code} lines of code, {tests} of tests", highlight=False)
     console.print(f"Next: cd {target} && hardpoint test", highlight=False)
 
 
 def build() -> None:
-    """Compile the project in this folder into its source tree."""
+    """Compile the project in this folder in place."""
     project = _project()
     if not project.compiles:
-        console.print("nothing to compile: the project is Python only")
+        console.print("nothing to compile: a pure-Python project")
         return
-    _watched(project.build)
+    _exit_on_failure(project.build)
     console.print(f"[green]built[/] {project.settings.get('plugin', project.folder)}", highlight=False)
 
 
 def test(context: typer.Context) -> None:
-    """Build the project in this folder and run its tests on its device; arguments are pytest's."""
+    """Build the project in this folder and run its tests on its device; arguments go to pytest."""
     project = _project()
-    status = 0
-
-    def run() -> None:
-        nonlocal status
-        status = project.test(context.args)
-
-    _watched(run)
+    try:
+        status = _exit_on_failure(lambda: project.test(context.args))
+    except PluginError as error:
+        console.print(f"[red]refused[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
     raise typer.Exit(status)
 
 
 def wheel(
-    check: Annotated[Path | None, typer.Option(help="Check this wheel and build nothing.")] = None,
-    to: Annotated[Path, typer.Option(help="The folder for the wheel.")] = Path("dist"),
+    check: Annotated[Path | None, typer.Option(help="Check this wheel instead of building one.")] = None,
+    to: Annotated[Path, typer.Option(help="Output folder.")] = Path("dist"),
 ) -> None:
-    """Make the wheel of the project in this folder, and check its ABI: symbols, frameworks, machines, entry point."""
+    """Build the wheel of the project in this folder and check it: symbols, dependencies, entry point, loading."""
     from hardpoint.projects import wheel_check
 
-    file = check
-    if file is None:
+    if check is None:
         project = _project()
-
-        def make() -> None:
-            nonlocal file
-            file = project.wheel(project.folder / to)
-
-        _watched(make)
-        console.print(f"[green]built[/] {file}", highlight=False, soft_wrap=True)
-    assert file is not None
+        check = _exit_on_failure(lambda: project.wheel(project.folder / to))
+        console.print(f"[green]built[/] {check}", highlight=False, soft_wrap=True)
     try:
-        findings = wheel_check.check(file)
+        findings = wheel_check.check(check)
     except RuntimeError as error:
-        _fail("failed", error)
+        _fail(error)
     marks = {True: "[green]ok[/]  ", False: "[red]bad[/] ", None: "[yellow]note[/]"}
     for finding in findings:
-        console.print(
-            f"{marks[finding.ok]} [bold]{finding.subject}[/]: {escape(finding.detail)}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        line = f"{marks[finding.ok]} [bold]{finding.subject}[/]: {escape(finding.detail)}"
+        console.print(line, highlight=False, soft_wrap=True)
     if any(finding.ok is False for finding in findings):
         raise typer.Exit(1)
 
@@ -145,17 +137,17 @@ def _project() -> Project:
     try:
         return Project.find(Path.cwd())
     except NoProject as error:
-        _fail("refused", error)
+        _fail(error)
 
 
-def _watched(action: Callable[[], None]) -> None:
+def _exit_on_failure(action: Callable[[], T]) -> T:
     try:
-        action()
+        return action()
     except subprocess.CalledProcessError as error:
-        # What failed has said so itself.
+        # The command has printed its own error.
         raise typer.Exit(error.returncode) from None
 
 
-def _fail(verdict: str, error: Exception) -> NoReturn:
-    console.print(f"[red]{verdict}[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+def _fail(error: Exception) -> NoReturn:
+    console.print(f"[red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
     raise typer.Exit(2) from None

@@ -1,4 +1,4 @@
-"""What a shared library shows and needs, read with binutils' ``readelf``."""
+"""Read the exports and dependencies of a shared library with ``readelf``."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _NEEDED = re.compile(r"\(NEEDED\).*\[(.*)\]")
 
 @dataclass(frozen=True)
 class Library:
-    """The dynamic symbols and dependencies of a library."""
+    """Dynamic symbols and dependencies of a library."""
 
     exports: tuple[str, ...]
-    #: What must come from elsewhere, without versions.
+    #: Undefined symbols, without versions.
     imports: tuple[str, ...]
-    #: Libraries that the loader must find.
+    #: Needed libraries.
     needed: tuple[str, ...]
-    #: Versions that imports ask for, such as ``{"GLIBC": ["2.2.5", "2.34"]}``.
+    #: Symbol versions of the imports, such as ``{"GLIBC": ["2.2.5", "2.34"]}``.
     versions: dict[str, list[str]]
 
 
 def read(path: Path) -> Library:
-    """Read a library. Raises RuntimeError where there is no ``readelf``, or the file is no library."""
+    """Read a library. Raises RuntimeError if ``readelf`` is missing or the file is not a library."""
     tool = shutil.which("readelf")
     if tool is None:
-        raise RuntimeError("readelf is needed to look into libraries: apt-get install binutils")
+        raise RuntimeError("readelf is needed to inspect libraries: apt-get install binutils")
     done = subprocess.run(
         [tool, "-W", "--dynamic", "--dyn-syms", str(path)], capture_output=True, text=True, env={"LC_ALL": "C"}
     )
     if done.returncode != 0 or "Error:" in done.stderr:
-        raise RuntimeError(f"{path.name} is no shared library: {done.stderr.strip()}")
+        raise RuntimeError(f"{path.name} is not a shared library: {done.stderr.strip()}")
     exports: list[str] = []
     imports: list[str] = []
     versions: dict[str, set[str]] = {}
@@ -58,5 +58,5 @@ def read(path: Path) -> Library:
 
 
 def number_of(version: str) -> tuple[int, ...]:
-    """For comparing versions; what is no number counts as the oldest."""
+    """Sort key of a version; anything that is not a number sorts first."""
     return tuple(int(part) for part in version.split(".")) if re.fullmatch(r"[\d.]+", version) else ()

@@ -1,4 +1,4 @@
-"""A project on disk: what ``hardpoint build``, ``hardpoint test`` and ``hardpoint wheel`` do inside it."""
+"""A project on disk: the work of ``hardpoint build``, ``hardpoint test`` and ``hardpoint wheel``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hardpoint._runtime import PluginError
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -17,7 +19,7 @@ else:
 
 
 class NoProject(RuntimeError):
-    """The folder holds no project of Hardpoint's kind; the message says what was looked for."""
+    """No Hardpoint project in the folder or above it."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,12 @@ class Project:
     """A folder whose ``pyproject.toml`` has a table ``[tool.hardpoint]``."""
 
     folder: Path
-    #: ``device``: the one that its tests run on. ``plugin``: the file of the plug-in, in a project that makes one.
+    #: ``device``: device of the tests. ``plugin``: file of the plug-in, in a device project.
     settings: dict[str, Any]
 
     @staticmethod
     def find(folder: Path) -> Project:
-        """The project that the folder is in."""
+        """Project that contains the folder."""
         for place in (folder, *folder.parents):
             file = place / "pyproject.toml"
             if file.exists():
@@ -38,8 +40,8 @@ class Project:
                 if settings is not None:
                     return Project(place, settings)
         raise NoProject(
-            f"there is no pyproject.toml with a table [tool.hardpoint] in {folder} or above it; "
-            "`hardpoint new` makes such a project"
+            f"no pyproject.toml with a table [tool.hardpoint] in {folder} or above it; "
+            "create a project with `hardpoint new`"
         )
 
     @property
@@ -48,12 +50,12 @@ class Project:
         return (self.folder / "setup.py").exists()
 
     def build(self) -> None:
-        """Compile into the source tree, where ``test`` finds it."""
+        """Compile in place, where ``test`` finds the result."""
         if self.compiles:
             self._run("setup.py", "--quiet", "build_ext", "--inplace")
 
     def environment(self) -> dict[str, str]:
-        """Variables with which a program runs on the project as it lies there, installed or not."""
+        """Environment variables to use the project without installing it."""
         variables = dict(os.environ)
         paths = [str(self.folder / "src"), *filter(None, [variables.get("PYTHONPATH")])]
         variables["PYTHONPATH"] = os.pathsep.join(paths)
@@ -65,13 +67,35 @@ class Project:
         return variables
 
     def test(self, arguments: Sequence[str] = ()) -> int:
-        """Build, and run the project's tests; pytest's exit status."""
+        """Build, run the tests, and return pytest's exit status. Raises PluginError if the plug-in is refused."""
         self.build()
+        if "device" in self.settings:
+            self._load_plugin()
         command = [sys.executable, "-m", "pytest", *(arguments or ["tests"])]
         return subprocess.run(command, cwd=self.folder, env=self.environment()).returncode
 
+    def _load_plugin(self) -> None:
+        """Load the plug-in in a child process: without its device, every test would fail."""
+        plugin = self.settings.get("plugin", "")
+        load = f"load_path({str(self.folder / plugin)!r})" if plugin else "choose()"
+        code = (
+            "from hardpoint import PluginError, _discovery\n"
+            f"try:\n    print('\\0name', _discovery.{load}.name)\n"
+            "except PluginError as error:\n    print('\\0refused', error)\n"
+        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=self.folder, env=self.environment(), capture_output=True, text=True)
+        outcome, _, text = done.stdout.partition("\0")[2].strip().partition(" ")
+        device = self.settings["device"]
+        if outcome == "refused":
+            raise PluginError(text)
+        if outcome != "name":
+            raise PluginError(f"{plugin or device}: loading ended with status {done.returncode}\n{done.stderr.strip()}")
+        if plugin and text.splitlines()[0] != device:
+            raise PluginError(f"{plugin}: the device is named '{text}', but [tool.hardpoint] has device = \"{device}\"")
+
     def wheel(self, to: Path) -> Path:
-        """Make the wheel with what is installed here: nothing is downloaded."""
+        """Build the wheel with the installed packages, without downloads."""
         before = set(to.glob("*.whl"))
         options = ["--disable-pip-version-check", "--quiet", "--no-deps", "--no-build-isolation"]
         self._run("-m", "pip", "wheel", *options, "--wheel-dir", str(to), ".")

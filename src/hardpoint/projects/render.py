@@ -1,7 +1,7 @@
-"""Writing a new project from its template.
+"""Create a project from its template.
 
-A template is a working project whose name is ``mychip`` (a device) or ``myops`` (operators): rendering puts another
-name in its place, in files and in their names. A folder of templates is laid over another where they share files.
+A template is a working project named ``mychip`` (device) or ``myops`` (operators). Rendering replaces that name in file
+contents and file names. A template consists of layers; files of later layers override those of earlier ones.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 
 from hardpoint.projects import names
 
-#: The layers of a device's template, by language, and of one for operators, by where torch is told of them.
+#: Layers of a device template by language, and of an operator template by the language of its torch registration.
 LANGUAGES = {"c": ("common", "native", "c"), "cpp": ("common", "native", "cpp"), "python": ("common", "python")}
 OPERATORS = {"python": ("common", "python"), "cpp": ("common", "cpp")}
 TEMPLATES = Path(__file__).parent / "templates"
-#: What a template calls the project.
+#: Project name in the template.
 PLACEHOLDER = {"device": "mychip", "ops": "myops"}
-#: Comments: what is left is code. A docstring counts as a comment.
+#: Comments by suffix, docstrings included, for counting lines of code.
 _COMMENTS = {
     **dict.fromkeys((".c", ".cpp", ".h"), r"/\*.*?\*/|//[^\n]*"),
     ".py": r'""".*?"""|^\s*#[^\n]*',
@@ -32,15 +32,15 @@ class Written:
     """A file of a new project."""
 
     path: Path
-    #: Lines that are neither blank nor comment; of text, none.
+    #: Lines of code; 0 for text files.
     code: int
 
 
 def new(kind: str, name: str, layers: tuple[str, ...], target: Path) -> list[Written]:
-    """Write a project into a folder that must not exist yet."""
+    """Create a project in a folder that must not exist."""
     names.check(name, kind)
     if target.exists():
-        raise FileExistsError(f"{target} exists already; choose another name, or remove it first")
+        raise FileExistsError(f"{target} already exists; choose another name or remove it")
     files: dict[str, str] = {}
     for folder in (TEMPLATES / "shared", *(TEMPLATES / kind / layer for layer in layers)):
         for path, text in _files(folder):
@@ -64,7 +64,7 @@ def code_lines(path: Path) -> int:
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
-            # Packages may leave out hidden files, and tools take a pyproject.toml for that of the files around it.
+            # Renamed in the package: builds drop hidden files, and tools would use the template's pyproject.toml.
             name = re.sub(r"(^|/)dot_", r"\1.", path.relative_to(folder).as_posix()).removesuffix(".in")
             yield name, path.read_text()
 

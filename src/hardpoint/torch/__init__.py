@@ -1,33 +1,36 @@
-"""PyTorch on the mounted plug-in: mounting, and the Python face of the adapter."""
+"""Mount a plug-in on PyTorch."""
 
 from __future__ import annotations
 
 import atexit
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardpoint._runtime import PluginError
+
+if TYPE_CHECKING:
+    from hardpoint._core import Plugin as LoadedPlugin
 
 _lock = threading.Lock()
 _mounted: str | None = None
 
 
 def device_name() -> str | None:
-    """The name of the device that is mounted on torch, or None."""
+    """Name of the device mounted on torch, or None."""
     return _mounted
 
 
-def mount(plugin: Any = None) -> str:
-    """Mount a plug-in (the chosen one, if none is given) on torch's PrivateUse1 and return the device's name.
+def mount(plugin: LoadedPlugin | None = None) -> str:
+    """Mount a plug-in, by default the chosen one, on torch's PrivateUse1 and return the device name.
 
-    torch has one such slot in a process: mounting the same device again does nothing, another one is an error.
+    torch has one PrivateUse1 slot per process: mounting the same device again does nothing, another one is an error.
     """
     global _mounted
-    # Before the lock: torch mounts the device itself when it is imported for the first time.
+    # Before the lock: the first import of torch mounts the device itself.
     import torch  # noqa: F401
 
-    from hardpoint import plugins
-    from hardpoint.kernels import portable
+    from hardpoint import _discovery
+    from hardpoint.kernels import specializer
     from hardpoint.torch import _adapter, _exit
 
     with _lock:
@@ -35,19 +38,19 @@ def mount(plugin: Any = None) -> str:
             if plugin is None or plugin.name == _mounted:
                 return _mounted
             raise PluginError(
-                f"'{_mounted}' is mounted on torch already, and torch has room for one: not '{plugin.name}'"
+                f"cannot mount '{plugin.name}': torch takes one device per process, and '{_mounted}' is mounted"
             )
-        plugin = plugin if plugin is not None else plugins.choose()
+        plugin = plugin if plugin is not None else _discovery.choose()
         _check_name(plugin.name)
-        # Everything that can be refused is refused before torch is told anything.
+        # Validate everything before changing any state in torch.
         adapter = _adapter.load()
-        plugins.mount(plugin)
-        portable.register()
+        _discovery.mount(plugin)
+        specializer.register()
         adapter.attach(plugin.name)
         atexit.register(_exit.end_backward_threads, adapter)
         _expose(plugin.name, adapter)
         _mounted = plugin.name
-        return str(plugin.name)
+        return _mounted
 
 
 def _check_name(name: str) -> None:
@@ -55,19 +58,18 @@ def _check_name(name: str) -> None:
 
     slot = torch._C._get_privateuse1_backend_name()
     if slot != "privateuseone":
-        raise PluginError(f"torch has room for one device, and '{slot}' has it already: '{name}' cannot be mounted")
-    taken = what_hides(name)
-    if taken:
-        raise PluginError(f"device name '{name}' cannot be used with torch: it {taken}; give the plug-in another name")
+        raise PluginError(f"cannot mount '{name}': torch takes one device per process, and '{slot}' is mounted")
+    if conflict := name_conflict(name):
+        raise PluginError(f"device name '{name}' cannot be used with torch: it {conflict}; rename the plug-in")
 
 
-def what_hides(name: str) -> str | None:
-    """Why torch has no room for a device of this name, or None."""
+def name_conflict(name: str) -> str | None:
+    """Reason why torch cannot have a device of this name, or None."""
     import torch
 
     try:
         torch.device(name)
-        return "is a device type of torch itself"
+        return "is a built-in device type of torch"
     except RuntimeError:
         if hasattr(torch, name):
             return f"would hide torch.{name}"
@@ -79,14 +81,14 @@ def what_hides(name: str) -> str | None:
 def _expose(name: str, adapter: Any) -> None:
     import torch
 
-    from hardpoint.torch import _device_module, distributed, printing, sharing, tracing
+    from hardpoint.torch import _device_module, distributed, fake_impls, ipc, tensor_repr
 
     torch.utils.rename_privateuse1_backend(name)
     torch._register_device_module(name, _device_module.make(name, adapter))
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    sharing.register(name, adapter)
-    printing.register(name)
-    tracing.register()
+    ipc.register(name, adapter)
+    tensor_repr.register(name)
+    fake_impls.register()
     distributed.register(name, adapter)

@@ -1,20 +1,20 @@
-"""The compiled adapter for the installed torch."""
+"""Compiled adapter for the installed torch."""
 
 from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
 
 from hardpoint._adapters import Adapter
 
 
-def torch_minor() -> str:
-    """The installed torch's version as the adapter's name has it, such as ``2_13``; no import of torch."""
-    from importlib.metadata import version
+def torch_version() -> str | None:
+    """Version of the installed torch, or None, without importing torch."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return None
 
-    return "_".join(version("torch").split(".")[:2])
 
-
-ADAPTER = Adapter(
-    "torch",
-    torch_minor,
-    (("yaml", "torch's operator tables need PyYAML to be read: python -m pip install pyyaml"),),
-)
+# torch brings its own pybind11; its code generator reads operator tables in YAML.
+ADAPTER = Adapter("torch", torch_version, supported=("2.11", "2.15"), needs=(("yaml", "PyYAML"),))
 find, load, build = ADAPTER.find, ADAPTER.load, ADAPTER.build

@@ -1,4 +1,4 @@
-"""The module ``torch.<device>``: what programs written for ``torch.cuda`` look for, under the device's own name."""
+"""The module ``torch.<device>``, with the interface of ``torch.cuda``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 
 class DeviceProperties(NamedTuple):
-    """What a plug-in tells about one of its devices."""
+    """Device properties reported by the plug-in."""
 
     name: str
     total_memory: int
@@ -22,7 +22,7 @@ class DeviceProperties(NamedTuple):
 
 
 def make(name: str, adapter: Any) -> types.ModuleType:
-    """Build ``torch.<name>`` on top of the compiled adapter."""
+    """Create ``torch.<name>`` from the compiled adapter."""
     module = types.ModuleType(f"torch.{name}", f"The device '{name}', mounted by Hardpoint.")
     for part in (_DeviceFunctions, _MemoryFunctions, _RandomFunctions, _AutocastFunctions):
         instance = part(name, adapter)
@@ -39,7 +39,7 @@ class _Functions:
         self.adapter = adapter
 
     def index(self, device: Any = None) -> int:
-        """The index that a device argument of any usual form means."""
+        """Index of a device given as None, int, string or torch.device."""
         if device is None:
             return int(self.adapter.current_device())
         if isinstance(device, int):
@@ -51,7 +51,7 @@ class _Functions:
 
 
 class _DeviceFunctions(_Functions):
-    # torch.utils.checkpoint keeps the random state, for dropout when a part runs again, only of devices that have this.
+    # torch.utils.checkpoint saves the random state only for devices with this attribute.
     _initialized = True
 
     def __init__(self, name: str, adapter: Any) -> None:
@@ -59,20 +59,20 @@ class _DeviceFunctions(_Functions):
         functions = self
 
         class Stream(torch.Stream):  # type: ignore[misc]
-            """A queue of work on the device; use it as a context manager or with ``torch.<device>.stream``."""
+            """A device stream; use it as a context manager or with ``torch.<device>.stream``."""
 
             def __new__(cls, device: Any = None, priority: int = 0, **ids: Any) -> Any:
                 if ids:
                     return super().__new__(cls, **ids)
                 return super().__new__(cls, torch.device(name, functions.index(device)), priority=priority)
 
-        # torch's streams and events take each other's exact type only, not a subclass.
+        # torch streams accept exactly torch.Event, not a subclass.
         class EventType(type):
             def __instancecheck__(cls, instance: object) -> bool:
                 return isinstance(instance, torch.Event) and instance.device.type == name
 
         class Event(metaclass=EventType):
-            """A point in a stream's work; makes a ``torch.Event`` of this device."""
+            """Creates a ``torch.Event`` of this device."""
 
             def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
                 return torch.Event(name, enable_timing=enable_timing, blocking=blocking)
@@ -92,7 +92,7 @@ class _DeviceFunctions(_Functions):
                 functions.set_device(self.previous)
 
         class device_of(device):
-            """Context manager that changes the current device to a tensor's; no effect for other tensors."""
+            """Context manager that changes the current device to that of a tensor; no effect for tensors elsewhere."""
 
             def __init__(self, tensor: torch.Tensor) -> None:
                 own = tensor.device.type == name
@@ -101,7 +101,7 @@ class _DeviceFunctions(_Functions):
         self.Stream, self.Event, self.device, self.device_of = Stream, Event, device, device_of
 
     def init(self) -> None:
-        """Initialise the device now instead of at first use."""
+        """Initialize the device now instead of on first use."""
         self._lazy_init()
 
     def _lazy_init(self) -> None:
@@ -148,16 +148,16 @@ class _DeviceFunctions(_Functions):
         return DeviceProperties(**self.adapter.properties(self.index(device)))
 
     def get_device_name(self, device: Any = None) -> str:
-        """The device's own name."""
+        """Name of a device."""
         return self.get_device_properties(device).name
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        """The version that the plug-in reports for a device."""
+        """Major and minor version of a device."""
         properties = self.get_device_properties(device)
         return properties.major, properties.minor
 
     def can_device_access_peer(self, device: Any, peer: Any) -> bool:
-        """Whether the two devices can copy to each other without going through the host."""
+        """Whether two devices can copy directly to each other."""
         return self.index(device) != self.index(peer) and "peer" in self.adapter.extensions()
 
     def current_stream(self, device: Any = None) -> torch.Stream:
@@ -167,16 +167,12 @@ class _DeviceFunctions(_Functions):
 
     def default_stream(self, device: Any = None) -> torch.Stream:
         """The device's default stream."""
-        made: torch.Stream = self.Stream(
-            stream_id=0, device_index=self.index(device), device_type=self._device_type_number()
-        )
+        kind = int(torch._C._autograd.DeviceType.PrivateUse1)
+        made: torch.Stream = self.Stream(stream_id=0, device_index=self.index(device), device_type=kind)
         return made
 
-    def _device_type_number(self) -> int:
-        return int(torch._C._autograd.DeviceType.PrivateUse1)
-
     def set_stream(self, stream: torch.Stream) -> None:
-        """Make a stream this thread's current one on its device."""
+        """Set this thread's current stream on the stream's device."""
         torch.accelerator.set_stream(stream)
 
     @contextlib.contextmanager
@@ -191,7 +187,7 @@ class _DeviceFunctions(_Functions):
 
 class _MemoryFunctions(_Functions):
     def empty_cache(self) -> None:
-        """Give cached memory that is not in use back to the device."""
+        """Free unused cached memory."""
         for index in range(self.adapter.device_count()):
             self.adapter.empty_cache(index)
 
@@ -205,36 +201,36 @@ class _MemoryFunctions(_Functions):
         return int(torch.accelerator.memory_allocated(self.index(device)))
 
     def max_memory_allocated(self, device: Any = None) -> int:
-        """The most bytes in use by tensors since the start or the last reset."""
+        """Peak of bytes in use by tensors since the start or the last reset."""
         return int(torch.accelerator.max_memory_allocated(self.index(device)))
 
     def memory_reserved(self, device: Any = None) -> int:
-        """Bytes that the allocator holds, in use or cached."""
+        """Bytes held by the allocator, in use or cached."""
         return int(torch.accelerator.memory_reserved(self.index(device)))
 
     def max_memory_reserved(self, device: Any = None) -> int:
-        """The most bytes that the allocator held since the start or the last reset."""
+        """Peak of bytes held by the allocator since the start or the last reset."""
         return int(torch.accelerator.max_memory_reserved(self.index(device)))
 
     def reset_peak_memory_stats(self, device: Any = None) -> None:
-        """Start counting peaks anew."""
+        """Reset the peak statistics."""
         torch.accelerator.reset_peak_memory_stats(self.index(device))
 
     def reset_accumulated_memory_stats(self, device: Any = None) -> None:
-        """Start counting sums anew."""
+        """Reset the accumulated statistics."""
         torch.accelerator.reset_accumulated_memory_stats(self.index(device))
 
     def mem_get_info(self, device: Any = None) -> tuple[int, int]:
-        """Free and total bytes of a device, as its plug-in tells."""
+        """Free and total bytes of a device, as reported by the plug-in."""
         free, total = self.adapter.memory_info(self.index(device))
         return free, total
 
     def memory_snapshot(self) -> list[dict[str, Any]]:
-        """Every segment that the allocators hold, with its blocks."""
+        """Segments of all allocators, with their blocks."""
         return [segment for i in range(self.adapter.device_count()) for segment in self.adapter.snapshot(i)]
 
     def set_per_process_memory_fraction(self, fraction: float, device: Any = None) -> None:
-        """Limit this process to a share of a device's memory."""
+        """Limit this process to a fraction of a device's memory."""
         if not 0 < fraction <= 1:
             raise ValueError(f"the fraction must be above 0 and at most 1, got {fraction}")
         self.adapter.set_memory_fraction(fraction, self.index(device))
@@ -272,15 +268,15 @@ class _RandomFunctions(_Functions):
         return state
 
     def set_rng_state(self, new_state: torch.Tensor, device: Any = None) -> None:
-        """Put a generator's state back."""
+        """Set the state of a device's generator."""
         self.default_generators[self.index(device)].set_state(new_state)
 
     def get_rng_state_all(self) -> list[torch.Tensor]:
-        """The states of all devices' generators."""
+        """States of the generators of all devices."""
         return [self.get_rng_state(i) for i in range(len(self.default_generators))]
 
     def set_rng_state_all(self, new_states: Iterable[torch.Tensor]) -> None:
-        """Put the states of all generators back."""
+        """Set the states of the generators of all devices."""
         for i, state in enumerate(new_states):
             self.set_rng_state(state, i)
 
@@ -294,27 +290,27 @@ class _AutocastFunctions(_Functions):
         )
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
-        """The dtypes that autocast may lower to."""
+        """Dtypes that autocast supports."""
         return [torch.float16, torch.bfloat16]
 
     def is_autocast_enabled(self) -> bool:
-        """Whether autocast is on for this device."""
+        """Whether autocast is enabled for this device."""
         return bool(torch.is_autocast_enabled(self.device_name))
 
     def set_autocast_enabled(self, enabled: bool) -> None:
-        """Switch autocast for this device."""
+        """Enable or disable autocast for this device."""
         torch.set_autocast_enabled(self.device_name, enabled)
 
     def get_autocast_dtype(self) -> torch.dtype:
-        """The dtype that autocast lowers to."""
+        """Dtype of autocast."""
         return torch.get_autocast_dtype(self.device_name)
 
     def set_autocast_dtype(self, dtype: torch.dtype) -> None:
-        """Choose the dtype that autocast lowers to, one of ``get_amp_supported_dtype()``."""
+        """Set the dtype of autocast, one of ``get_amp_supported_dtype()``."""
         if dtype not in self.get_amp_supported_dtype():
-            raise ValueError(f"autocast on {self.device_name} lowers to float16 or bfloat16, not {dtype}")
+            raise ValueError(f"autocast on {self.device_name} supports float16 and bfloat16, got {dtype}")
         torch.set_autocast_dtype(self.device_name, dtype)
 
     def is_bf16_supported(self) -> bool:
-        """Whether bfloat16 tensors can be used."""
+        """Whether bfloat16 is supported."""
         return True

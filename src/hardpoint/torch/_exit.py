@@ -1,4 +1,4 @@
-"""A clean end of the process: torch's backward threads are gone before the interpreter is."""
+"""Stop torch's backward threads before the interpreter shuts down."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-#: Threads that are in the middle of a backward pass are left alone after this.
+#: How long to wait for threads in a backward pass.
 PATIENCE_SECONDS = 1.0
 
 
 def end_backward_threads(adapter: Any) -> None:
-    """Stop the thread that torch keeps for each device's backward pass, and wait until it has ended.
+    """Stop torch's per-device backward threads and wait for them.
 
-    Such a thread takes the interpreter's lock on its way out. Python ends threads that ask for it during its own
-    shutdown, which C++ answers with an abort of the whole process.
+    An exiting thread takes the GIL. During shutdown Python terminates threads that wait for it, and C++ then aborts the
+    process.
     """
     adapter.stop_autograd()
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -28,5 +28,5 @@ def _backward_threads() -> bool:
             if name.read_text().startswith("pt_autograd_"):
                 return True
         except OSError:
-            continue  # it ended just now
+            continue  # just ended
     return False

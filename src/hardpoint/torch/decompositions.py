@@ -1,4 +1,4 @@
-"""Which operators PyTorch, or we, can express in terms of others; asked by the adapter when a device has no kernel."""
+"""Look up decompositions; the adapter calls this for operators without a kernel."""
 
 from __future__ import annotations
 
@@ -6,62 +6,35 @@ from collections.abc import Callable
 from typing import Any
 
 from hardpoint.ops.torch_overloads import NOT_DECOMPOSED
-from hardpoint.torch.compositions import OWN
+from hardpoint.torch.extra_decompositions import EXTRA
+from hardpoint.torch.overloads import aten_overload, functional_overload
 
 
 def find(name: str) -> Callable[..., Any] | None:
-    """The decomposition of an overload, named as ``aten::add.Tensor``, or None."""
+    """Decomposition of an overload such as ``aten::add.Tensor``, or None."""
     import torch
     from torch._decomp import decomposition_table
 
     namespace, _, bare = name.partition("::")
-    if name in OWN:
-        return OWN[name]
+    if name in EXTRA:
+        return EXTRA[name]
     if namespace != "aten" or bare in NOT_DECOMPOSED:
         return None
-    packet, _, overload = bare.partition(".")
-    operator = _overload(packet, overload or "default")
-    # Numbers must not depend on which tier happens to serve: a seed gives the same ones at every call.
+    operator = aten_overload(bare)
+    # Random numbers must not depend on the tier: a seed always gives the same ones.
     if operator is None or torch.Tag.nondeterministic_seeded in operator.tags:
         return None
     if operator in decomposition_table:
         found: Callable[..., Any] = decomposition_table[operator]
         return found
-    functional = functional_overload(packet, operator)
+    functional = functional_overload(operator)
     if functional is None or functional not in decomposition_table:
         return None
-    return _writing(decomposition_table[functional], operator)
+    return _with_outputs(decomposition_table[functional], operator)
 
 
-def _overload(packet: str, overload: str) -> Any:
-    import torch
-
-    return getattr(getattr(torch.ops.aten, packet, None), overload, None)
-
-
-def _inputs(operator: Any) -> list[tuple[str, str]]:
-    """Names and types of what an overload reads."""
-    return [(a.name, str(a.type)) for a in operator._schema.arguments if not a.is_out]
-
-
-def functional_overload(packet: str, operator: Any) -> Any:
-    """The overload that takes the same and returns new tensors, for an out= or in-place one."""
-    import torch
-
-    writes = [a for a in operator._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-    if not writes:
-        return None
-    in_place = not writes[0].is_out
-    packets = getattr(torch.ops.aten, packet.removesuffix("_") if in_place else packet, None)
-    for name in packets.overloads() if packets is not None else ():
-        candidate = getattr(packets, name)
-        if not candidate._schema.is_mutable and _inputs(candidate) == _inputs(operator):
-            return candidate
-    return None
-
-
-def _writing(function: Callable[..., Any], operator: Any) -> Callable[..., Any]:
-    """The functional decomposition, with its results written to where the overload wants them."""
+def _with_outputs(function: Callable[..., Any], operator: Any) -> Callable[..., Any]:
+    """Wrap a functional decomposition to write its results to the outputs of an overload."""
     names = [a.name for a in operator._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     in_place = not any(a.is_out for a in operator._schema.arguments)
 
@@ -73,7 +46,7 @@ def _writing(function: Callable[..., Any], operator: Any) -> Callable[..., Any]:
         results = results if isinstance(results, (list, tuple)) else [results]
         for target, result in zip(targets, results, strict=True):
             if in_place and (target.shape != result.shape or target.dtype != result.dtype):
-                raise RuntimeError("an in-place operator keeps its shape and dtype")
+                raise RuntimeError("an in-place operator cannot change shape or dtype")
             _maybe_resize_out(target, result.shape)
             target.copy_(result)
         return targets[0] if len(targets) == 1 else tuple(targets)

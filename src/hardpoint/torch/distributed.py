@@ -1,6 +1,6 @@
-"""torch.distributed on the device: the c10d backend "hardpoint".
+"""The c10d backend "hardpoint" for torch.distributed.
 
-What the plug-in has of collectives runs there; the rest goes through the host, where gloo connects the processes.
+Collectives that the plug-in implements run on the device; the others are staged through the host with gloo.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ BACKEND = "hardpoint"
 
 
 def staged_only() -> bool:
-    """Whether HARDPOINT_COLLECTIVES=host asks to leave the plug-in's own collectives alone."""
+    """Whether HARDPOINT_COLLECTIVES=host disables the plug-in's collectives."""
     chosen = os.environ.get("HARDPOINT_COLLECTIVES", "")
     if chosen not in ("", "plugin", "host"):
-        raise ValueError(f"HARDPOINT_COLLECTIVES is '{chosen}': 'plugin' (where it has them) or 'host' is possible")
+        raise ValueError(f"HARDPOINT_COLLECTIVES is '{chosen}', expected 'plugin' or 'host'")
     return chosen == "host"
 
 
 def register(device: str, adapter: Any) -> None:
-    """Make the backend known: by its name, and as the one for the device's tensors."""
+    """Register the backend by name, and as the default for the device."""
     import torch.distributed as dist
 
     if not dist.is_available() or not dist.is_gloo_available():
         return
 
     def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-        store = dist.PrefixStore(meet(store, rank, size, timeout), store)
-        # What is left is for finding out who did not come.
-        waits = timeout - min(timeout / 4, timedelta(seconds=2))
-        gloo = dist.ProcessGroupGloo(dist.PrefixStore("host", store), rank, size, timeout=waits)
+        store = dist.PrefixStore(rendezvous(store, rank, size, timeout), store)
+        # Leave time to find out which ranks are missing.
+        gloo_timeout = timeout - min(timeout / 4, timedelta(seconds=2))
+        gloo = dist.ProcessGroupGloo(dist.PrefixStore("host", store), rank, size, timeout=gloo_timeout)
         milliseconds = int(timeout / timedelta(milliseconds=1))
         return adapter.process_group(store, rank, size, milliseconds, gloo, staged_only())
 
@@ -42,24 +42,24 @@ def register(device: str, adapter: Any) -> None:
     _set_default_backends(device)
 
 
-def meet(store: Any, rank: int, size: int, timeout: timedelta) -> str:
-    """A name for this life of the group, the same in every process of it.
+def rendezvous(store: Any, rank: int, size: int, timeout: timedelta) -> str:
+    """Agree on a unique name for this incarnation of the group.
 
-    torchrun keeps its store when it starts a job again: what the processes of the earlier life left there must not be
-    taken for word of the present ones. Rank 0 answers every greeting that it finds, and is done when each of the others
-    has repeated the name that only its present greeting can have brought.
+    torchrun reuses its store when it restarts a job, so keys of an earlier incarnation must not be mistaken for current
+    ones. Each rank posts a fresh token. Rank 0 answers every token with the name, and is done when all other ranks have
+    confirmed that name, which they can only know from the answer to their current token.
     """
     deadline = time.monotonic() + timeout.total_seconds()
 
     def late(missing: list[int]) -> TimeoutError:
         ranks = ", ".join(map(str, missing))
         return TimeoutError(
-            f"rank {rank}: no word from rank {ranks} within {timeout.total_seconds():g} s, to form a group"
+            f"rank {rank}: no response from rank {ranks} within {timeout.total_seconds():g} s while forming a group"
         )
 
     fresh = secrets.token_hex(8)
     if rank != 0:
-        store.set(f"greeting/{rank}", fresh)
+        store.set(f"token/{rank}", fresh)
         while not store.check([f"answer/{fresh}"]):
             if time.monotonic() > deadline:
                 raise late([0])
@@ -70,8 +70,8 @@ def meet(store: Any, rank: int, size: int, timeout: timedelta) -> str:
     absent = list(range(1, size))
     while absent:
         for other in absent:
-            if store.check([f"greeting/{other}"]):
-                store.set(f"answer/{store.get(f'greeting/{other}').decode()}", fresh)
+            if store.check([f"token/{other}"]):
+                store.set(f"answer/{store.get(f'token/{other}').decode()}", fresh)
         absent = [other for other in absent if not store.check([f"{fresh}/here/{other}"])]
         if absent and time.monotonic() > deadline:
             raise late(absent)
@@ -80,10 +80,10 @@ def meet(store: Any, rank: int, size: int, timeout: timedelta) -> str:
 
 
 def _set_default_backends(device: str) -> None:
-    """Let groups know that this backend is the default among theirs.
+    """Make this backend the default of groups that use the device.
 
-    torch takes gloo for the default where no backend is named, whether the group has it or not, and then DDP fails; and
-    of several it does not find ours, because it compares the upper-case name with the lower-case one.
+    Without a named backend, torch assumes gloo as the default even if the group lacks it, and DDP fails. Among several
+    backends it misses this one because it compares an upper-case name with a lower-case one.
     """
     import torch
     from torch.distributed import distributed_c10d as c10d

@@ -1,7 +1,7 @@
-"""Flags of the backend's own on a tensor, carried along by ``torch.save`` and ``torch.load``.
+"""Backend metadata on tensors, preserved by ``torch.save`` and ``torch.load``.
 
-Import this module in programs that save or load tensors with metadata: torch takes one pair of serialisation functions
-a process, and this import registers Hardpoint's.
+Import this module in programs that save or load tensors with metadata: torch takes one pair of serialization functions
+per process, and this import registers Hardpoint's.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _module.enable_metadata()
 
 
 def set_metadata(tensor: torch.Tensor, flags: dict[str, bool]) -> None:
-    """Put flags on a device tensor, in place of those it has."""
+    """Replace the flags of a device tensor."""
     _module.set_metadata(tensor, flags)
 
 
 def get_metadata(tensor: torch.Tensor) -> dict[str, bool]:
-    """The flags on a tensor; empty if there are none."""
+    """Flags of a tensor; empty by default."""
     flags: dict[str, bool] = _module.get_metadata(tensor)
     return flags

@@ -1,7 +1,7 @@
-"""Every collective, against gloo on the CPU where gloo has it, else against what every process can compute itself.
+"""Every collective, compared with gloo on the CPU where gloo supports it, else with a locally computed result.
 
-The arguments: "bound" or "free", the way that the group learns of its device; then the tiers that must have served sums
-and broadcasts.
+Arguments: "bound" or "free" (whether the process group is bound to its device), then the tiers that must have served
+all_reduce and broadcast.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ DTYPES = (*FLOATS, *INTEGERS, *OTHERS)
 #: gloo cannot reduce these.
 NOT_GLOO = (torch.int16, *OTHERS)
 SIZES = (0, 1, 7, 1003)
-#: All combinations in one kind of run; of the others, every third, so that each value still meets most of the others.
+#: All combinations in one configuration, every third in the others.
 SHARE = 1 if (SIZE, sys.argv[1]) == (2, "free") else 3
 TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float64: 1e-12}
 
 
 def values(dtype: torch.dtype, *shape: int, rank: int = RANK, key: int = 0) -> torch.Tensor:
-    """Another one in every process, known to all."""
+    """Values of a rank, known to every rank."""
     generator = torch.Generator().manual_seed(1000 * key + rank)
     if dtype.is_floating_point or dtype.is_complex:
         wide = torch.complex128 if dtype.is_complex else torch.float64
@@ -39,7 +39,7 @@ def values(dtype: torch.dtype, *shape: int, rank: int = RANK, key: int = 0) -> t
 
 
 def strided(tensor: torch.Tensor) -> torch.Tensor:
-    """The same on the device, with gaps between the elements."""
+    """Copy to the device with gaps between the elements."""
     room = torch.zeros(*tensor.shape, 2, dtype=tensor.dtype, device=DEVICE)
     room[..., 0] = tensor.to(DEVICE)
     return room[..., 0]
@@ -113,7 +113,7 @@ def reductions() -> None:
         same(given, by_gloo, str(op))
 
 
-def moves() -> None:
+def data_movement() -> None:
     for key, (dtype, size, gaps) in enumerate(itertools.product(DTYPES, SIZES, (False, True))):
         if key % SHARE != 0:
             continue
@@ -147,8 +147,8 @@ def moves() -> None:
             same(found, whole[RANK], "all_to_all " + what)
 
 
-def uneven() -> None:
-    """Process i sends i + j + 1 rows to process j, and none to itself."""
+def uneven_splits() -> None:
+    """Rank i sends i + j + 1 rows to rank j, and none to itself."""
 
     def rows(sender: int, receiver: int) -> int:
         return 0 if sender == receiver else sender + receiver + 1
@@ -162,7 +162,7 @@ def uneven() -> None:
     same(output, torch.cat(expected), "uneven all_to_all_single")
 
 
-def pairs() -> None:
+def point_to_point() -> None:
     after, before = (RANK + 1) % SIZE, (RANK - 1) % SIZE
     for size, gaps in itertools.product((0, 1, 1003, 300_000), (False, True)):
         place = strided if gaps else lambda t: t.to(DEVICE)
@@ -189,7 +189,7 @@ def pairs() -> None:
 
 
 def groups() -> None:
-    """Sub-groups, objects, several calls as one, and results that are waited for late."""
+    """Subgroups, objects, coalesced calls, and asynchronous results."""
     evens = dist.new_group(list(range(0, SIZE, 2)))
     first = dist.new_group([0, SIZE - 1])
     given = torch.full((4,), float(RANK), device=DEVICE)
@@ -210,7 +210,7 @@ def groups() -> None:
     manager.wait()
     for i, tensor in enumerate(tensors):
         assert tensor.tolist() == [sum(r + i for r in range(SIZE))] * 5
-    # Many at once: the device's own work goes on between them, and each result is complete when it is waited for.
+    # Concurrent asynchronous calls: other work continues, and each result is complete after its wait().
     sums = [torch.full((100_000,), float(RANK + i), device=DEVICE) for i in range(10)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in sums]
     other = torch.ones(300, 300, device=DEVICE) @ torch.ones(300, 300, device=DEVICE)
@@ -219,12 +219,12 @@ def groups() -> None:
         assert (tensor == sum(r + i for r in range(SIZE))).all().item()
     assert (other == 300).all().item()
     dist.barrier()
-    if sys.argv[1] == "free":  # torch makes no group without the bound device's backend
+    if sys.argv[1] == "free":  # with a bound device, torch creates no group without that device's backend
         dist.monitored_barrier(group=dist.new_group(backend="gloo"))
 
 
-def large() -> None:
-    """64 MiB."""
+def large_tensors() -> None:
+    """Up to 64 MiB."""
     given = torch.full((1 << 24,), float(RANK + 1), device=DEVICE)
     dist.all_reduce(given)
     assert (given == sum(range(1, SIZE + 1))).all().item()
@@ -235,7 +235,7 @@ def large() -> None:
 
 
 start(bound=sys.argv[1] == "bound")
-for check in (reductions, moves, uneven, pairs, groups, large):
+for check in (reductions, data_movement, uneven_splits, point_to_point, groups, large_tensors):
     check()
 calls = hardpoint.counters()
 assert set(calls["c10d::broadcast"]) == {sys.argv[3]}, calls

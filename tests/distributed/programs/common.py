@@ -1,4 +1,4 @@
-"""The start of every program: a group of processes with a device each."""
+"""Setup of every program: a process group with one device per rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEVICE = torch.device(NAME, RANK % MODULE.device_count())
 
 
 def start(backend: str = f"cpu:gloo,{NAME}:hardpoint", timeout: float = 60, bound: bool = False) -> None:
-    """`bound`: the group knows its device, so that sends and receives go through the plug-in too."""
+    """With `bound`, the group knows its device, so that sends and receives use the plug-in too."""
     MODULE.set_device(DEVICE)
     dist.init_process_group(
         backend,

@@ -1,6 +1,6 @@
-"""A net that is trained by torchrun; rank 1 is killed half-way in the first life, if told so. Rank 0 saves the weights.
+"""Train a net under torchrun; with "kill", rank 1 is killed half-way through the first run. Rank 0 saves the weights.
 
-Arguments: the folder of checkpoints, the file of the final weights, and "kill" or "go".
+Arguments: folder for checkpoints, file for the final weights, and "kill" or "go".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from common import DEVICE, MODULE, RANK, SIZE
-from nets import STEPS, net, train
+from models import STEPS, net, train
 from torch.nn.parallel import DistributedDataParallel
 
 folder, result, fate = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]

@@ -1,4 +1,4 @@
-"""What goes wrong in one process is told to the others, in time, with its name. The argument says what goes wrong."""
+"""A failure in one rank is reported to the others in time, with its name. The argument selects the failure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def attempt() -> None:
             sys.exit(0)
         threading.Timer(1, lambda: group.abort()).start()
         dist.all_reduce(count)
-    count.cpu()  # what runs on the device fails when it is waited for
+    count.cpu()  # a failure on the device is raised at synchronization
 
 
 start(timeout=TIMEOUT, bound=CASE == "message")
@@ -66,5 +66,5 @@ except Exception as error:
     print(f"{type(error).__name__} after {time.monotonic() - begin:.1f} s: {error}")
 sys.stdout.flush()
 if CASE in ("shape", "dtype", "operation", "collective"):
-    time.sleep(1)  # every process learns of it before one is gone
+    time.sleep(1)  # let every rank report the error before one exits
 os._exit(0)

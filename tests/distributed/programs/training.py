@@ -1,4 +1,4 @@
-"""Training by several processes equals training by one with the same global batch."""
+"""Training on several ranks equals training in one process with the same global batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 import torch
 import torch.distributed as dist
 from common import DEVICE, RANK, SIZE, end, start
-from nets import GPT, alone, compare, net, shared, train
+from models import GPT, compare, net, train, train_alone, train_distributed
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -24,17 +24,17 @@ ADAM = partial(torch.optim.AdamW, lr=3e-3)
 
 def ddp(name: str, **options: object) -> None:
     model = net(name)
-    if RANK > 0:  # DDP brings rank 0's weights to all
+    if RANK > 0:  # DDP broadcasts the weights of rank 0
         for parameter in model.parameters():
             parameter.data.zero_()
     optimizer = ADAM if name == "gpt" else SGD
     wrapped = DistributedDataParallel(model, device_ids=[DEVICE.index], **options)
-    losses = shared(name, wrapped, optimizer(wrapped.parameters()).step)
-    compare((losses, model.state_dict()), alone(name, optimizer))
+    losses = train_distributed(name, wrapped, optimizer(wrapped.parameters()).step)
+    compare((losses, model.state_dict()), train_alone(name, optimizer))
 
 
-def ddp_without_synchronisation() -> None:
-    """Gradients of two backwards are summed here, and only then over the processes."""
+def ddp_without_synchronization() -> None:
+    """Gradients of two backward passes accumulate locally before they are reduced."""
     model = DistributedDataParallel(net("digits"))
     other = net("digits")
     x = torch.randn(SIZE * 2, 4, 1, 8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(DEVICE)
@@ -55,10 +55,10 @@ def fsdp(name: str) -> None:
     fully_shard(model)
     assert isinstance(next(model.parameters()), DTensor)
     optimizer = ADAM if name == "gpt" else SGD
-    losses = shared(name, model, optimizer(model.parameters()).step)
+    losses = train_distributed(name, model, optimizer(model.parameters()).step)
     options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=False)
     weights = get_model_state_dict(model, options=options)
-    expected = alone(name, optimizer)
+    expected = train_alone(name, optimizer)
     if RANK == 0:
         compare((losses, weights), expected)
 
@@ -66,12 +66,12 @@ def fsdp(name: str) -> None:
 def zero() -> None:
     model = DistributedDataParallel(net("digits"))
     optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=3e-3)
-    losses = shared("digits", model, optimizer.step)
-    compare((losses, model.module.state_dict()), alone("digits", ADAM))
+    losses = train_distributed("digits", model, optimizer.step)
+    compare((losses, model.module.state_dict()), train_alone("digits", ADAM))
 
 
-def tensors() -> None:
-    """Sharded tensors: redistribution, products, and a net split by columns and rows."""
+def dtensor() -> None:
+    """Redistribution, products, and tensor parallelism by columns and rows."""
     mesh = init_device_mesh(DEVICE.type, (SIZE,))
     whole = torch.arange(SIZE * 3 * 4.0).view(SIZE * 3, 4)
     rows = distribute_tensor(whole.to(DEVICE), mesh, [Shard(0)])
@@ -95,7 +95,7 @@ def tensors() -> None:
 
 
 def checkpoint(folder: str) -> None:
-    """Saved by all, half-way; loaded into other nets, which go on to the same end."""
+    """Save a sharded checkpoint half-way, load it into other nets, and continue to the same losses."""
     import torch.distributed.checkpoint as dcp
 
     def made() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -108,7 +108,7 @@ def checkpoint(folder: str) -> None:
     dcp.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, checkpoint_id=folder)
     expected = train("digits", model, optimizer.step, parts=SIZE, part=RANK, first=4)
     again, optimizer = made()
-    train("digits", again, optimizer.step, parts=SIZE, part=RANK, last=1)  # so that the optimizer has its tensors
+    train("digits", again, optimizer.step, parts=SIZE, part=RANK, last=1)  # creates the optimizer state
     state = {"model": again.state_dict(), "optimizer": optimizer.state_dict()}
     dcp.load(state, checkpoint_id=folder)
     again.load_state_dict(state["model"])
@@ -121,10 +121,10 @@ start(bound=True)
 ddp("digits")
 ddp("gpt", bucket_cap_mb=0.02, gradient_as_bucket_view=True)
 ddp("gpt", static_graph=True)
-ddp_without_synchronisation()
+ddp_without_synchronization()
 fsdp("digits")
 fsdp("gpt")
 zero()
-tensors()
+dtensor()
 checkpoint(sys.argv[1])
 end()

@@ -1,9 +1,9 @@
-"""Which of Paddle's kernels map onto the standard operators: one file for each of csrc/paddle/ops, beside the tables.
+"""Mapping of Paddle kernels to standard operators, with one module per file of csrc/paddle/ops.
 
-Each has ``KERNELS``: standard operator -> kernel of Paddle -> how it maps. Of a custom operator nothing more is said
-here: a function of the kernel's name in ``csrc/paddle/ops/<family>.cpp`` settles it. It may have ``COMPOSED``: kernels
-that such a function puts together of several standard operators; ``PAIRS``: gradients of functions of two tensors; and
-``SIGNATURES``: those that Paddle has for GPUs alone, which have no kernel for the CPU to take the arguments from.
+``KERNELS`` maps standard operator -> Paddle kernel -> :class:`Phi`. Kernels of custom operators are implemented by a
+function of the same name in ``csrc/paddle/ops/<family>.cpp``. ``COMPOSED`` lists kernels that such a function composes
+of several standard operators, ``PAIRS`` gradients of binary functions, and ``SIGNATURES`` kernels that Paddle has for
+GPUs only, so that there is no CPU kernel to take the signature from.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hardpoint.ops import FAMILIES, Op, family_ops
 
 @dataclass(frozen=True)
 class Phi:
-    """How a kernel of Paddle maps onto a pointwise operator. ``$2`` is the kernel's attribute at position 2."""
+    """Mapping of a Paddle kernel to a pointwise operator. ``$2`` is the kernel's attribute at position 2."""
 
-    #: For each of the operator's inputs, the position of the kernel's; empty: in the same order.
+    #: Positions of the operator's inputs among the kernel's; empty: same order.
     inputs: tuple[int, ...] = ()
-    #: The operator's attributes, in order; a number stands for itself.
+    #: Attributes of the operator in order: ``$N``, a literal number, or ``$N or NUMBER`` to replace a zero.
     attributes: tuple[float | str, ...] = ()
-    #: One of ``Op.variants``, or the kernel's attribute that chooses: a string, or a truth value for the first two.
+    #: One of ``Op.variants``, or ``$N`` for an attribute that selects one: a string, or a bool for the first two.
     variant: str = ""
 
 
@@ -36,28 +36,28 @@ PLAIN = Phi()
 
 @dataclass(frozen=True)
 class Signature:
-    """The arguments of a kernel, in Paddle's order. The last tier has no kernel for it."""
+    """Arguments of a kernel in Paddle's order. There is no CPU kernel to fall back to."""
 
-    #: ``name?`` may be absent.
+    #: ``name?`` is optional.
     inputs: tuple[str, ...]
-    #: Name -> one of phi::AttributeType.
+    #: Name -> phi::AttributeType.
     attributes: Mapping[str, str]
     outputs: tuple[str, ...]
 
 
 Kernels = Mapping[str, Mapping[str, Phi]]
 
-#: Kernels that Paddle serves itself: it is called with what is not dense as well.
+#: Kernels left to Paddle because it also calls them with tensors that are not dense.
 LEFT_TO_PADDLE = ("add_n",)
 
 
 def same(*names: str) -> dict[str, dict[str, Phi]]:
-    """Operators that Paddle has under the same name."""
+    """Operators with the same name in Paddle."""
     return {name: {name: PLAIN} for name in names}
 
 
 def family_kernels(family: str) -> list[tuple[Op, str, Phi]]:
-    """The kernels of one file: operator, kernel, mapping."""
+    """(operator, kernel, mapping) of one module."""
     if find_spec(f"hardpoint.ops.phi.{family}") is None:
         return []
     table: Kernels = import_module(f"hardpoint.ops.phi.{family}").KERNELS
@@ -72,21 +72,21 @@ def _optional(family: str, name: str) -> Any:
 
 
 def composed(family: str) -> tuple[str, ...]:
-    """The kernels of a file that are put together of several operators."""
+    """Kernels of a module that are composed of several operators."""
     return tuple(_optional(family, "COMPOSED"))
 
 
 def pairs(family: str) -> dict[str, tuple[str, str]]:
-    """The gradients of a file that two pointwise operators make."""
+    """Gradients of a module that consist of two pointwise operators."""
     return dict(_optional(family, "PAIRS"))
 
 
 def signatures(family: str) -> dict[str, Signature]:
-    """The kernels of a file that Paddle has no kernel for the CPU of."""
+    """Signatures of kernels of a module that Paddle lacks on the CPU."""
     return dict(_optional(family, "SIGNATURES"))
 
 
 def all_kernels() -> list[tuple[Op, str, Phi]]:
-    """The kernels of every file."""
+    """(operator, kernel, mapping) of all modules."""
     files = sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
     return [entry for file in files for entry in family_kernels(file)]

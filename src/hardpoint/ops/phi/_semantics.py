@@ -1,48 +1,32 @@
-"""What a comparison of Paddle's kernels must know of them. Not only of those that map onto standard operators."""
+"""Facts about Paddle kernels for comparing results, also for kernels that map to no standard operator."""
 
-#: Kernels that draw: equal are their distributions. Where an attribute may switch that off, equal values pass.
+#: Random kernels: their distributions are compared. Equal values pass, for kernels with randomness switched off.
 RANDOM = frozenset(
     {
-        *(
-            "gaussian",
-            "gaussian_inplace",
-            "uniform",
-            "uniform_inplace",
-            "randint",
-            "exponential",
-            "bernoulli",
-            "poisson",
-        ),
-        *(
-            "standard_gamma",
-            "binomial",
-            "randperm",
-            "multinomial",
-            "truncated_gaussian_random",
-            "dropout",
-            "dropout_nd",
-        ),
-        *("rrelu", "class_center_sample", "dirichlet", "gumbel_softmax", "random_routing", "shuffle_batch"),
+        *("gaussian", "gaussian_inplace", "truncated_gaussian_random", "uniform", "uniform_inplace", "randint"),
+        *("exponential", "bernoulli", "binomial", "multinomial", "poisson", "standard_gamma", "dirichlet"),
+        *("randperm", "dropout", "dropout_nd", "rrelu", "gumbel_softmax"),
+        *("class_center_sample", "random_routing", "shuffle_batch"),
     }
 )
 
-#: Kernels that may choose among equal elements: indices that differ are right if they lead to equal ones.
-CHOICES = frozenset(
+#: Kernels that may return any of several equal elements: different indices are correct if they select equal elements.
+TIE_BREAKING = frozenset(
     {"argmax", "argmin", "argsort", "topk", "kthvalue", "mode", "median", "nanmedian", "cummax", "cummin"}
 )
 
-#: Outputs without a meaning of their own: their positions among those that are wanted.
+#: Positions, among the requested outputs, of outputs with private contents.
 PRIVATE_OUTPUTS = {
-    "batch_norm": (5,),  # memory that cuDNN keeps for its gradient
-    "reshape": (1,),  # of the input's shape alone
+    "batch_norm": (5,),  # cuDNN workspace for the gradient
+    "reshape": (1,),  # XShape: only its shape is meaningful
     "squeeze": (1,),
     "unsqueeze": (1,),
     "flatten": (1,),
     "transpose": (1,),
 }
 
-#: Results that are unique only up to a sign, a phase or an order.
+#: Kernels whose results are unique only up to sign, phase or order.
 NOT_UNIQUE = frozenset({"svd", "eig", "eigh", "qr", "lu"})
 
-#: Memory that the kernel leaves as it was.
+#: Kernels with uninitialized results.
 UNDEFINED = frozenset({"empty", "empty_like"})

@@ -6,7 +6,7 @@ KERNELS: Kernels = {
     **same("relu", "hardswish", "mish"),
     "silu": {"silu": PLAIN, "swish": PLAIN},
     "silu_backward": {"silu_grad": Phi(inputs=(2, 0)), "swish_grad": Phi(inputs=(1, 0))},
-    # From the output, which is positive where the input is.
+    # Computed from the output, which is positive where the input is.
     "threshold_backward": {
         "relu_grad": Phi(inputs=(1, 0), attributes=(0,)),
         "thresholded_relu_grad": Phi(inputs=(1, 0), attributes=("$0",)),
@@ -26,7 +26,7 @@ KERNELS: Kernels = {
     "leaky_relu": {"leaky_relu": Phi(attributes=("$0",))},
     "leaky_relu_backward": {"leaky_relu_grad": Phi(inputs=(1, 0), attributes=("$0",))},
     "elu": {"elu": Phi(attributes=("$0", 1, 1)), "selu": Phi(attributes=("$1", "$0", 1))},
-    # The first from the input, the second from the output.
+    # The first is computed from the input, the second from the output.
     "elu_backward": {
         "elu_grad": Phi(inputs=(2, 0), attributes=("$0", 1, 1, 0)),
         "selu_grad": Phi(inputs=(1, 0), attributes=("$1", "$0", 1, 1)),
@@ -36,9 +36,12 @@ KERNELS: Kernels = {
     "log_sigmoid_backward": {"logsigmoid_grad": Phi(inputs=(1, 0))},
     "hardshrink": {"hard_shrink": Phi(attributes=("$0",))},
     "hardshrink_backward": {"hard_shrink_grad": Phi(inputs=(1, 0), attributes=("$0",))},
+    # Paddle clamps unless eps is 0, the standard operators unless it is negative.
+    "logit": {"logit": Phi(attributes=("$0 or -1",))},
+    "logit_backward": {"logit_grad": Phi(inputs=(1, 0), attributes=("$0 or -1",))},
     "softshrink": {"softshrink": Phi(attributes=("$0",))},
     "softshrink_backward": {"softshrink_grad": Phi(inputs=(1, 0), attributes=("$0",))},
 }
 
-#: Of two tensors, or of the halves of one.
+#: Gated and parametric activations, with two operands.
 COMPOSED = ("swiglu", "swiglu_grad", "prelu", "prelu_grad")

@@ -1,4 +1,4 @@
-"""Attention without the matrix of all scores, which Paddle has for GPUs alone."""
+"""Flash attention, which Paddle implements for GPUs only."""
 
 from hardpoint.ops.phi import PLAIN, Kernels, Signature
 
@@ -7,18 +7,18 @@ KERNELS: Kernels = {
     "attention_backward": {"memory_efficient_attention_grad": PLAIN},
 }
 
-GIVEN = ("query", "key", "value", "bias?", "cu_seqlens_q?", "cu_seqlens_k?")
-NUMBERS = {
+INPUTS = ("query", "key", "value", "bias?", "cu_seqlens_q?", "cu_seqlens_k?")
+ATTRIBUTES = {
     **{"max_seqlen_q": "SCALAR", "max_seqlen_k": "SCALAR"},
     **{"causal": "BOOL", "dropout_p": "FLOAT64", "scale": "FLOAT32"},
 }
-KEPT = ("output", "logsumexp", "seed_and_offset")
+SAVED = ("output", "logsumexp", "seed_and_offset")
 
 SIGNATURES = {
     "memory_efficient_attention": Signature(
-        (*GIVEN, "causal_diagonal?", "seqlen_k?"), {**NUMBERS, "is_test": "BOOL"}, KEPT
+        (*INPUTS, "causal_diagonal?", "seqlen_k?"), {**ATTRIBUTES, "is_test": "BOOL"}, SAVED
     ),
     "memory_efficient_attention_grad": Signature(
-        (*GIVEN, *KEPT, "output_grad"), NUMBERS, ("query_grad", "key_grad", "value_grad", "bias_grad")
+        (*INPUTS, *SAVED, "output_grad"), ATTRIBUTES, ("query_grad", "key_grad", "value_grad", "bias_grad")
     ),
 }

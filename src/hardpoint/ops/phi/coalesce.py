@@ -1,4 +1,4 @@
-"""Tensors put into one, whose parts they become."""
+"""Coalescing of tensors into one buffer."""
 
 from hardpoint.ops.phi import Kernels
 

@@ -3,7 +3,7 @@
 from hardpoint.ops.phi import PLAIN, Kernels
 
 KERNELS: Kernels = {
-    # The last two fill nothing, but give the device's memory.
+    # The last two only allocate.
     "fill": dict.fromkeys(("full", "full_like", "full_batch_size_like", "fill", "empty", "empty_like"), PLAIN),
     "copy": dict.fromkeys(("contiguous", "strided_copy", "cast", "assign", "assign_raw", "full_with_tensor"), PLAIN),
     "arange": {"arange": PLAIN, "arange_tensor": PLAIN},

@@ -1,8 +1,8 @@
-"""Functions and gradients that Paddle has kernels for, and PyTorch has not."""
+"""Functions and gradients with kernels in Paddle but not in PyTorch."""
 
 from hardpoint.ops.phi import PLAIN, Kernels, Phi, same
 
-#: The kernel has the gradient last.
+#: Paddle passes the gradient last.
 SELF = Phi(inputs=(1, 0))
 
 KERNELS: Kernels = {

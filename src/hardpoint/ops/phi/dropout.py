@@ -1,4 +1,4 @@
-"""Dropout. It may scale when it is trained or when it is used."""
+"""Dropout. It scales either in training or in inference."""
 
 from hardpoint.ops.phi import Kernels
 

@@ -1,4 +1,4 @@
-"""Sums of products by labels."""
+"""Einsum."""
 
 from hardpoint.ops.phi import Kernels
 

@@ -1,4 +1,4 @@
-"""Indexing with tensors and slices at once, as Paddle's Python side describes it."""
+"""Mixed indexing with tensors and slices, as encoded by Paddle's Python code."""
 
 from hardpoint.ops.phi import Kernels
 

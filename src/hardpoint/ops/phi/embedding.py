@@ -1,4 +1,4 @@
-"""Rows of a table, and rows with a one in them."""
+"""Embedding and one-hot."""
 
 from hardpoint.ops.phi import PLAIN, Kernels
 

@@ -1,4 +1,4 @@
-"""Reading by index."""
+"""Reads by index."""
 
 from hardpoint.ops.phi import PLAIN, Kernels
 

@@ -1,4 +1,4 @@
-"""Padding, by a number or from the tensor's own elements."""
+"""Constant, reflection and replication padding."""
 
 from hardpoint.ops.phi import Kernels
 

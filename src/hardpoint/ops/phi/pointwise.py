@@ -5,7 +5,7 @@ from hardpoint.ops.phi import PLAIN, Kernels, Phi, same
 KERNELS: Kernels = {
     "add": {"add": Phi(attributes=(1,)), "grad_add": Phi(attributes=(1,))},
     "sub": {"subtract": Phi(attributes=(1,))},
-    # exp_grad has the output's place first.
+    # The first input of exp_grad is the output.
     "mul": {"multiply": PLAIN, "exp_grad": PLAIN},
     "div": {
         "divide": PLAIN,
@@ -37,19 +37,3 @@ KERNELS: Kernels = {
     **same("logical_and", "logical_or", "logical_xor", "logical_not"),
     **same("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift"),
 }
-
-#: Gradients of functions of two tensors -> the operators of each, which take the gradient, x and y.
-PAIRS = {
-    "maximum_grad": ("maximum_backward_self", "maximum_backward_other"),
-    "minimum_grad": ("minimum_backward_self", "minimum_backward_other"),
-    "fmax_grad": ("fmax_backward_self", "fmax_backward_other"),
-    "fmin_grad": ("fmin_backward_self", "fmin_backward_other"),
-    "elementwise_pow_grad": ("pow_backward_self", "pow_backward_other"),
-    "atan2_grad": ("atan2_backward_self", "atan2_backward_other"),
-}
-
-#: Other gradients, summed over what was broadcast.
-COMPOSED = (
-    *("add_grad", "subtract_grad", "multiply_grad", "divide_grad", "where_grad", "lerp_grad"),
-    *("floor_grad", "ceil_grad", "round_grad", "trunc_grad", "remainder_grad"),
-)

@@ -1,4 +1,4 @@
-"""Random numbers, by our generator from the seed and offset of Paddle's."""
+"""Random numbers, from the seed and offset of Paddle's generator."""
 
 from hardpoint.ops.phi import PLAIN, Kernels
 

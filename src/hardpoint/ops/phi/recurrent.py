@@ -1,4 +1,4 @@
-"""Recurrent nets: all steps of all layers are one kernel of Paddle's."""
+"""Recurrent layers: one Paddle kernel runs all steps of all layers."""
 
 from hardpoint.ops.phi import Kernels
 

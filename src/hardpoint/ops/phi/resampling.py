@@ -1,4 +1,4 @@
-"""Resampling of images."""
+"""Image resampling."""
 
 from hardpoint.ops.phi import PLAIN, Kernels
 

@@ -1,8 +1,8 @@
-"""Running totals."""
+"""Cumulative operators."""
 
 from hardpoint.ops.phi import Kernels
 
 KERNELS: Kernels = {}
 
-#: With Paddle's choice of direction and of what counts.
+#: With direction and exclusive mode as attributes.
 COMPOSED = ("cumsum", "cumsum_grad", "cumprod")

@@ -1,4 +1,4 @@
-"""Selecting by value."""
+"""Selection by value."""
 
 from hardpoint.ops.phi import PLAIN, Kernels
 

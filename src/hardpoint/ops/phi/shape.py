@@ -1,4 +1,4 @@
-"""Operators that put elements elsewhere."""
+"""Operators that move elements."""
 
 from hardpoint.ops.phi import PLAIN, Kernels
 
@@ -10,7 +10,7 @@ KERNELS: Kernels = {
     "triu": {"triu": PLAIN, "triu_grad": PLAIN},
 }
 
-#: Copies between parts of tensors, or sums of what copies made many of.
+#: Copies between slices of tensors, or sums over repeated elements.
 COMPOSED = (
     *("concat_grad", "split", "split_with_num", "unstack", "unbind", "stack_grad", "tril_triu", "tril_triu_grad"),
     *("slice", "slice_grad", "strided_slice", "strided_slice_grad", "set_value", "set_value_with_tensor"),

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm."""
+"""Softmax and log-softmax."""
 
 from hardpoint.ops.phi import PLAIN, Kernels
 

@@ -1,4 +1,4 @@
-"""Order."""
+"""Sorting."""
 
 from hardpoint.ops.phi import PLAIN, Kernels
 

@@ -1,19 +1,19 @@
-/* Kernels: TVM-FFI functions in destination-passing style, found by their names. Launch yours on
+/* Kernels: TVM-FFI functions in destination-passing style, found by name. Launch yours on
  * mychip_host->current_stream(device). */
 #include <tvm/ffi/c_api.h>
 
 #include "mychip.h"
 
-/* A float32 tensor, or NULL: another dtype, or a number in place of a tensor. */
+/* A float32 tensor, or NULL for another dtype or a scalar. */
 static const DLTensor* floats(const TVMFFIAny* arg) {
   const DLTensor* tensor = arg->type_index == kTVMFFIDLTensorPtr ? arg->v_ptr : NULL;
   return tensor && tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32 ? tensor : NULL;
 }
 
-/* "Not this call": the next tier takes it. */
-static int declined(void) { return mychip_host->raise("NotImplementedError", "mychip takes float32 tensors"); }
+/* Declines the call: the next tier takes it. */
+static int declined(void) { return mychip_host->raise("NotImplementedError", "mychip supports float32 tensors"); }
 
-/* out = a + alpha * b. Tensors arrive contiguous and of one shape. */
+/* out = a + alpha * b. Tensors are contiguous and have one shape. */
 HP_EXPORT int __tvm_ffi_add(void* self, const void* args, int32_t num_args, void* result) {
   const TVMFFIAny *arg = args, *alpha = &arg[3];
   const DLTensor *out = floats(&arg[0]), *a = floats(&arg[1]), *b = floats(&arg[2]);
@@ -27,7 +27,7 @@ HP_EXPORT int __tvm_ffi_add(void* self, const void* args, int32_t num_args, void
   return 0;
 }
 
-/* out = a @ b: matrices, or batches of them. */
+/* out = a @ b, for matrices or batches of matrices. */
 HP_EXPORT int __tvm_ffi_matmul(void* self, const void* args, int32_t num_args, void* result) {
   const TVMFFIAny* arg = args;
   const DLTensor *out = floats(&arg[0]), *a = floats(&arg[1]), *b = floats(&arg[2]);

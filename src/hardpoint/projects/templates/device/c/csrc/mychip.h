@@ -1,6 +1,6 @@
-/* What the files of this plug-in share. */
+/* Declarations shared by the files of this plug-in. */
 #pragma once
 
 #include <hardpoint/plugin.h>
 
-extern const HpHost* mychip_host; /* what Hardpoint offers: fail, raise, current_stream, scratch memory */
+extern const HpHost* mychip_host; /* host functions: fail, raise, current_stream, scratch memory */

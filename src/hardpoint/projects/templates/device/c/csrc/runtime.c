@@ -1,4 +1,4 @@
-/* The device mychip: memory and copies. Its memory is the host's: put your driver's calls in place of these. */
+/* The device mychip: memory and copies. It uses host memory: replace these calls by those of your driver. */
 #include "mychip.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static HpStatus device_count(int* count) {
 
 static HpStatus allocate(int device, size_t bytes, void** ptr) {
   *ptr = aligned_alloc(HP_ALIGNMENT, (bytes + HP_ALIGNMENT - 1) / HP_ALIGNMENT * HP_ALIGNMENT);
-  return *ptr ? HP_OK : mychip_host->fail(HP_OUT_OF_MEMORY, "mychip:%d has no %zu bytes left", device, bytes);
+  return *ptr ? HP_OK : mychip_host->fail(HP_OUT_OF_MEMORY, "mychip:%d cannot allocate %zu bytes", device, bytes);
 }
 
 static HpStatus release(int device, void* ptr) {
@@ -22,7 +22,7 @@ static HpStatus release(int device, void* ptr) {
   return HP_OK;
 }
 
-/* One function serves all three directions here. A driver's copy is queued on the stream and may return at once. */
+/* One function for all three directions. A driver would queue the copy on the stream and return immediately. */
 static HpStatus copy(int device, void* dst, const void* src, size_t bytes, HpStream stream) {
   (void)device, (void)stream;
   memcpy(dst, src, bytes);

@@ -1,4 +1,4 @@
-"""mychip against the CPU: values, gradients, training, graph mode, and who did the work."""
+"""mychip against the CPU: values, gradients, training, graph mode, and the tiers used."""
 
 import copy
 
@@ -6,12 +6,12 @@ import hardpoint
 import pytest
 import torch
 
-#: Hardpoint's own backend of torch.compile, where this Hardpoint has one.
+#: Hardpoint's torch.compile backend, if installed.
 BACKEND = "hardpoint" if "hardpoint" in torch._dynamo.list_backends() else "aot_eager"
 
 
 def both(function, *shapes, dtype=torch.float32):
-    """The function's result on the CPU and on the device, for the same random numbers."""
+    """Run a function on the CPU and on the device with the same random inputs."""
     inputs = [torch.randn(shape).to(dtype) for shape in shapes]
     hardpoint.reset_counters()
     return function(*inputs), function(*(x.to("mychip") for x in inputs)).cpu()
@@ -36,14 +36,14 @@ def test_matmul(shapes):
     assert {"vendor": 1} in hardpoint.counters().values()
 
 
-def test_what_no_kernel_takes_is_left_to_the_next_tier():
+def test_declined_calls_go_to_the_next_tier():
     expected, got = both(torch.add, (3,), (3,), dtype=torch.float64)
     torch.testing.assert_close(got, expected)
     assert "vendor" not in hardpoint.counters()["aten::add.Tensor"]
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "graph"])
-def test_training_gives_the_numbers_of_the_cpu(compiled):
+def test_training_matches_the_cpu(compiled):
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     x, y = torch.randn(32, 8), torch.randn(32, 4)
 

@@ -1,5 +1,5 @@
-// Kernels: TVM-FFI functions in destination-passing style, found by their names. Launch yours on the stream that
-// TVMFFIEnvGetStream(HP_DLPACK_DEVICE_TYPE, device) gives.
+// Kernels: TVM-FFI functions in destination-passing style, found by name. Launch yours on the stream
+// TVMFFIEnvGetStream(HP_DLPACK_DEVICE_TYPE, device).
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
@@ -9,24 +9,24 @@ namespace {
 using tvm::ffi::AnyView;
 using tvm::ffi::TensorView;
 
-// A float32 tensor. Anything else, such as a number in place of a tensor, is "not this call": the next tier takes it.
+// A float32 tensor. Anything else, such as a scalar, is declined, and the next tier takes the call.
 TensorView floats(AnyView argument) {
   const auto tensor = argument.as<TensorView>();
   if (!tensor || tensor->dtype().code != kDLFloat || tensor->dtype().bits != 32)
-    TVM_FFI_THROW(NotImplementedError) << "mychip takes float32 tensors";
+    TVM_FFI_THROW(NotImplementedError) << "mychip supports float32 tensors";
   return *tensor;
 }
 
 float* data(const TensorView& tensor) { return static_cast<float*>(tensor.data_ptr()); }
 
-// out = a + alpha * b. Tensors arrive contiguous and of one shape.
+// out = a + alpha * b. Tensors are contiguous and have one shape.
 void add(AnyView out_argument, AnyView a_argument, AnyView b_argument, double alpha) {
   const TensorView out = floats(out_argument), a = floats(a_argument), b = floats(b_argument);
   const int64_t count = out.numel();
   for (int64_t i = 0; i < count; ++i) data(out)[i] = data(a)[i] + static_cast<float>(alpha) * data(b)[i];
 }
 
-// out = a @ b: matrices, or batches of them.
+// out = a @ b, for matrices or batches of matrices.
 void matmul(AnyView out_argument, AnyView a_argument, AnyView b_argument) {
   const TensorView out = floats(out_argument), a = floats(a_argument), b = floats(b_argument);
   const int64_t m = out.size(-2), n = out.size(-1), k = a.size(-1);

@@ -1,5 +1,5 @@
-// The device mychip: memory and copies. Its memory is the host's: put your driver's calls in place of these.
-// No exception may leave these functions.
+// The device mychip: memory and copies. It uses host memory: replace these calls by those of your driver.
+// These functions must not throw.
 #include <hardpoint/plugin.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ HpStatus device_count(int* count) {
 
 HpStatus allocate(int device, size_t bytes, void** ptr) {
   *ptr = std::aligned_alloc(HP_ALIGNMENT, (bytes + HP_ALIGNMENT - 1) / HP_ALIGNMENT * HP_ALIGNMENT);
-  return *ptr ? HP_OK : host->fail(HP_OUT_OF_MEMORY, "mychip:%d has no %zu bytes left", device, bytes);
+  return *ptr ? HP_OK : host->fail(HP_OUT_OF_MEMORY, "mychip:%d cannot allocate %zu bytes", device, bytes);
 }
 
 HpStatus release(int, void* ptr) {
@@ -24,7 +24,7 @@ HpStatus release(int, void* ptr) {
   return HP_OK;
 }
 
-// One function serves all three directions here. A driver's copy is queued on the stream and may return at once.
+// One function for all three directions. A driver would queue the copy on the stream and return immediately.
 HpStatus copy(int, void* dst, const void* src, size_t bytes, HpStream) {
   std::memcpy(dst, src, bytes);
   return HP_OK;

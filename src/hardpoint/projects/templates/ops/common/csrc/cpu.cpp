@@ -1,4 +1,4 @@
-// The CPU's kernels: TVM-FFI functions without a framework, found by their names.
+// CPU kernels: framework-independent TVM-FFI functions, found by name.
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
@@ -25,7 +25,7 @@ void for_dtype(const TensorView& tensor, Body body) {
   const DLDataType dtype = tensor.dtype();
   if (dtype.code == kDLFloat && dtype.bits == 32) return body(float());
   if (dtype.code == kDLFloat && dtype.bits == 64) return body(double());
-  TVM_FFI_THROW(NotImplementedError) << "the CPU's kernels take float32 and float64";
+  TVM_FFI_THROW(NotImplementedError) << "the CPU kernels support float32 and float64";
 }
 
 void silu_mul(TensorView out, TensorView gate, TensorView up) {

@@ -32,7 +32,7 @@ def test_graph(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_mistake(device):
+def test_dtype_mismatch(device):
     paddle.set_device(device)
     with pytest.raises(TypeError, match="same dtype"):
         silu_mul(paddle.ones([2]), paddle.ones([2], "float64"))

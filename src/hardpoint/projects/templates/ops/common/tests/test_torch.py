@@ -8,7 +8,7 @@ from myops import silu_mul
 from myops.kernels import on_device
 
 DEVICE = hardpoint.torch.mount()
-#: Hardpoint's own backend of torch.compile, where this Hardpoint has one.
+#: Hardpoint's torch.compile backend, if installed.
 BACKEND = "hardpoint" if "hardpoint" in torch._dynamo.list_backends() else "aot_eager"
 DEVICES = pytest.mark.parametrize("device", ["cpu", DEVICE])
 op = torch.ops.myops.silu_mul.default
@@ -49,9 +49,9 @@ def test_strides_and_broadcasting(device):
     torch.testing.assert_close((gate.grad, up.grad), right)
 
 
-def test_who_did_the_work():
+def test_tiers():
     if not on_device.available():
-        pytest.skip(f"{DEVICE} has no compiler: torch's own operators do the work")
+        pytest.skip(f"{DEVICE} has no compiler and uses torch operators")
     hardpoint.reset_counters()
     silu_mul(random(3, device=DEVICE), random(3, device=DEVICE)).sum().backward()
     assert hardpoint.counters()["myops::silu_mul"] == {"portable": 1}
@@ -69,7 +69,7 @@ def test_gradcheck(device):
 @pytest.mark.parametrize("shape", [(3, 5), (0,)])
 def test_opcheck(device, shape):
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
-    if device == "cpu":  # torch has this one for its own devices only
+    if device == "cpu":  # torch supports this check only for its own devices
         checks.append("test_autograd_registration")
     torch.library.opcheck(op, [random(*shape, device=device) for _ in range(2)], test_utils=checks)
     grads = [random(*shape, device=device).detach() for _ in range(3)]

@@ -1,4 +1,4 @@
-// The operators as torch sees them: schemas, kernels, shapes, gradient, autocast, and an entry for Python.
+// The operators in torch: schemas, kernels, shapes, gradient, autocast, and a Python binding.
 #include <ATen/DLConvertor.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/empty_like.h>
@@ -23,7 +23,7 @@ TORCH_LIBRARY(myops, m) {
   m.def("silu_mul_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)");
 }
 
-// ---- What the kernels take, in the words of torch's own operators
+// ---- Argument checks, with the messages of torch's own operators
 
 struct Named {
   const char* name;
@@ -45,9 +45,9 @@ void check(const char* op, std::initializer_list<Named> arguments) {
   }
 }
 
-// ---- Kernels: TVM-FFI functions, which myops/kernels.py registers under these names
+// ---- Kernels: TVM-FFI functions registered by myops/kernels.py
 
-// False: the kernel does not take the call.
+// Returns false if the kernel declines the call.
 template <size_t N>
 bool run(const char* name, const std::array<Tensor, N>& tensors) {
   std::array<DLTensor, N> views;
@@ -101,7 +101,7 @@ TORCH_LIBRARY_IMPL(myops, PrivateUse1, m) {
   m.impl("silu_mul_backward", &silu_mul_backward);
 }
 
-// ---- Shapes, for graphs
+// ---- Meta functions, for graph mode
 
 Tensor like(const Tensor& x) { return at::empty_like(x, x.options(), at::MemoryFormat::Contiguous); }
 
@@ -116,7 +116,7 @@ TORCH_LIBRARY_IMPL(myops, Meta, m) {
   });
 }
 
-// ---- The gradient
+// ---- Gradient
 
 template <class Signature>
 auto find(const char* name) {
@@ -150,7 +150,7 @@ class SiluMul : public torch::autograd::Function<SiluMul> {
   }
 };
 
-// The second derivative, in torch's own operators: it is rarely asked for, so it has no kernel.
+// Second derivative. It is rarely needed, so it uses torch operators instead of a kernel.
 class SiluMulBackward : public torch::autograd::Function<SiluMulBackward> {
  public:
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const Tensor& grad,
@@ -186,7 +186,7 @@ TORCH_LIBRARY_IMPL(myops, AutogradPrivateUse1, m) {
   m.impl("silu_mul_backward", &silu_mul_backward_autograd);
 }
 
-// ---- Autocast: the middle of a layer whose matrix products are in a lower precision stays there
+// ---- Autocast: compute in the dtype of the matrix products around the operator
 
 template <c10::DeviceType device, c10::DispatchKey key>
 Tensor silu_mul_autocast(const Tensor& gate, const Tensor& up) {

@@ -1,8 +1,8 @@
-"""The plug-in of the device mychip. Hardpoint finds it by the entry point in pyproject.toml."""
+"""Plug-in of the device mychip. Hardpoint finds it through the entry point in pyproject.toml."""
 
 from pathlib import Path
 
 
 def library() -> str:
-    """Where the shared library is."""
+    """Path of the shared library."""
     return str(Path(__file__).with_name("libmychip.so"))

@@ -1,1 +1,1 @@
-"""The device mychip for PyTorch and PaddlePaddle. Hardpoint finds it by the entry point in pyproject.toml."""
+"""The device mychip for PyTorch and PaddlePaddle. Hardpoint finds it through the entry point in pyproject.toml."""

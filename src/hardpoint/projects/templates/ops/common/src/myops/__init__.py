@@ -1,4 +1,4 @@
-"""silu_mul(gate, up) = silu(gate) * up, the middle of a gated feed-forward layer, as an operator of its own.
+"""The fused operator silu_mul(gate, up) = silu(gate) * up, the middle of a gated feed-forward layer.
 
 ``myops.silu_mul`` is for PyTorch, ``myops.paddle.silu_mul`` for PaddlePaddle.
 """

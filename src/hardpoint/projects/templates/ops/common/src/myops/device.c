@@ -1,5 +1,5 @@
-/* The device's kernels, in Hardpoint's portable dialect: C, OpenCL C and CUDA C in one. T is the dtype in memory, T_c
- * the one to compute in. */
+/* Device kernels in Hardpoint's portable dialect, a common subset of C, OpenCL C and CUDA C. T is the storage dtype,
+ * T_c the compute dtype. */
 #define SIGMOID(x) ((T_c)1 / ((T_c)1 + T_M(exp)(-(x))))
 
 HP_KERNEL(silu_mul)(HP_GLOBAL T* out, HP_GLOBAL const T* gate, HP_GLOBAL const T* up, hp_i64 n) {

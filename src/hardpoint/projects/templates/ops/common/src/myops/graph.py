@@ -1,4 +1,4 @@
-"""Graph mode: in torch.compile(backend="hardpoint") each operator is one node, and runs as a kernel of the device."""
+"""Graph mode: with torch.compile(backend="hardpoint") each operator is one node and runs as a device kernel."""
 
 import hardpoint.torch
 import torch

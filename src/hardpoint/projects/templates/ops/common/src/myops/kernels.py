@@ -1,6 +1,6 @@
-"""The kernels as TVM-FFI functions, for any framework: outputs first, then inputs, contiguous and of one dtype.
+"""Kernels as TVM-FFI functions for any framework: outputs first, then inputs, contiguous and of one dtype.
 
-A kernel that does not take a call raises NotImplementedError before it has written anything.
+A kernel declines a call by raising NotImplementedError before it writes anything.
 """
 
 from pathlib import Path
@@ -11,12 +11,12 @@ from hardpoint.kernels.custom import PortableKernels
 
 FOLDER = Path(__file__).parent
 on_cpu = tvm_ffi.load_module(str(FOLDER / "libmyops.so"))
-#: Compiled by the device's own compiler when first used. In its place a vendor loads a library of his, as above.
+#: Compiled by the device's compiler on first use. A vendor can load a library instead, as above.
 on_device = PortableKernels((FOLDER / "device.c").read_text(), "myops")
 
 
 def run(name: str, tensors: tuple[Any, ...]) -> None:
-    """Run a kernel where its tensors are."""
+    """Run a kernel on the device of its tensors."""
     if tensors[0].device.type == "cpu":
         getattr(on_cpu, name)(*tensors)
     else:
@@ -34,5 +34,5 @@ def silu_mul(out: Any, gate: Any, up: Any) -> None:
 
 @tvm_ffi.register_global_func("myops.silu_mul_backward")
 def silu_mul_backward(gate_grad: Any, up_grad: Any, grad: Any, gate: Any, up: Any) -> None:
-    """The gradients of gate and up, for the gradient of silu_mul's result."""
+    """Gradients of gate and up from the gradient of the result."""
     run("silu_mul_backward", (gate_grad, up_grad, grad, gate, up))

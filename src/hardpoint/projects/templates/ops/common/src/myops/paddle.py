@@ -1,7 +1,7 @@
-"""The same operator in Paddle, with the same kernels and a gradient of its own."""
+"""The operator in Paddle, with the same kernels and its gradient."""
 
 import paddle
-from hardpoint.paddle.exchange import view
+from hardpoint.paddle.dlpack import view
 
 from myops import kernels
 
@@ -13,7 +13,7 @@ class _SiluMul(paddle.autograd.PyLayer):
         out = paddle.empty_like(gate)
         try:
             kernels.silu_mul(view(out), view(gate), view(up))
-        except NotImplementedError:  # a dtype or a device without a kernel: the same in Paddle's own operators
+        except NotImplementedError:  # no kernel for this dtype or device: use Paddle operators
             out = paddle.nn.functional.silu(gate) * up
         return out
 
@@ -30,10 +30,10 @@ class _SiluMul(paddle.autograd.PyLayer):
 
 
 def silu_mul(gate: paddle.Tensor, up: paddle.Tensor) -> paddle.Tensor:
-    """silu(gate) * up, for two tensors of one dtype; shapes are broadcast."""
+    """silu(gate) * up for two tensors of the same dtype, with broadcasting."""
     if gate.dtype != up.dtype:
         raise TypeError(f"silu_mul: gate and up must have the same dtype, but got {gate.dtype} and {up.dtype}")
-    if not paddle.in_dynamic_mode():  # a static graph is made of Paddle's own operators
+    if not paddle.in_dynamic_mode():  # static graphs use Paddle operators
         return paddle.nn.functional.silu(gate) * up
     gate, up = paddle.broadcast_tensors([gate, up])
     return _SiluMul.apply(gate.contiguous(), up.contiguous())

@@ -1,4 +1,4 @@
-"""The operator in PyTorch. Importing this module gives torch the namespace ``myops``."""
+"""The operator in PyTorch. Importing this module registers ``torch.ops.myops``."""
 
 import torch
 
@@ -9,5 +9,5 @@ if kernels.on_device.available():
 
 
 def silu_mul(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """silu(gate) * up, for two tensors of one dtype; shapes are broadcast."""
+    """silu(gate) * up for two tensors of the same dtype, with broadcasting."""
     return torch.ops.myops.silu_mul(*torch.broadcast_tensors(gate, up))

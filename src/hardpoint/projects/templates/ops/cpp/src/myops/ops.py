@@ -1,6 +1,6 @@
-"""The operators as torch sees them are in csrc/torch_ops.cpp; loading it registers them."""
+"""Loads csrc/torch_ops.cpp, which registers the operators with torch."""
 
-from myops import kernels  # noqa: F401  (loads TVM-FFI, and registers what the operators call)
+from myops import kernels  # noqa: F401  (loads TVM-FFI and registers the kernels)
 
 # isort: split
 from myops import _C

@@ -1,4 +1,4 @@
-"""The operators as torch sees them: schemas, kernels, shapes, gradient, autocast."""
+"""The operators in torch: schemas, kernels, shapes, gradient, autocast."""
 
 import hardpoint.torch
 import torch
@@ -11,7 +11,7 @@ library.define("silu_mul_backward(Tensor grad, Tensor gate, Tensor up) -> (Tenso
 
 
 def check(op: str, **tensors: torch.Tensor) -> None:
-    """Refuse what the kernels do not take, in the words of torch's own operators."""
+    """Reject unsupported arguments with the messages of torch's own operators."""
     (name, first), *others = tensors.items()
     if not first.dtype.is_floating_point:
         kind = torch.empty(0, dtype=first.dtype, device="cpu").type().removeprefix("torch.").removesuffix("Tensor")
@@ -38,7 +38,7 @@ def silu_mul(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(gate)
     try:
         kernels.silu_mul(out, gate, up)
-    except NotImplementedError:  # a dtype or a device without a kernel: the same in torch's own operators
+    except NotImplementedError:  # no kernel for this dtype or device: use torch operators
         torch.mul(torch.nn.functional.silu(gate), up, out=out)
     return out
 
@@ -77,7 +77,7 @@ def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def second_backward(ctx, of_gate_grad: torch.Tensor, of_up_grad: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The second derivative, in torch's own operators: it is rarely asked for, so it has no kernel."""
+    """Second derivative. It is rarely needed, so it uses torch operators instead of a kernel."""
     grad, gate, up = ctx.saved_tensors
     s = torch.sigmoid(gate)
     slope, curve = s * (1 + gate * (1 - s)), s * (1 - s) * (2 + gate * (1 - 2 * s))
@@ -94,9 +94,9 @@ torch.library.register_autograd("myops::silu_mul_backward", second_backward, set
 
 
 def register_autocast(device: str, key: str) -> None:
-    """The middle of a layer whose matrix products are in a lower precision stays there.
+    """Compute in the autocast dtype, like the matrix products around the operator.
 
-    torch.library.register_autocast would take one dtype, whichever the program asks for.
+    torch.library.register_autocast would fix one dtype, whatever the program chooses.
     """
 
     def rule(*tensors: torch.Tensor) -> torch.Tensor:

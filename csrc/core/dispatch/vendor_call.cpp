@@ -1,0 +1,168 @@
+#include "core/dispatch/vendor_call.h"
+
+#include <tvm/ffi/container/shape.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <optional>
+
+#include "core/dispatch/kernel_call.h"
+#include "core/memory/scratch.h"
+#include "core/recording/recorder.h"
+#include "core/tensor/copy_views.h"
+
+namespace hp {
+namespace {
+
+// A view argument, with a contiguous copy if the kernel needs one.
+struct ContiguousArgument {
+  ContiguousArgument(Device& device, const VendorArgument& argument, bool any_strides)
+      : original(argument.view), used(argument.view) {
+    if (any_strides || !original.defined() || original.contiguous()) return;
+    scratch.emplace(device, original.bytes());
+    used.data = scratch->get();
+    used.strides = dense_strides(original, strides);
+    if (argument.kind == VendorArgument::kInput) copy_views(device, used, original);
+  }
+  void finish(Device& device, const VendorArgument& argument) const {
+    if (scratch && argument.kind == VendorArgument::kOutput) copy_views(device, original, used);
+  }
+  const View original;
+  View used;
+  int64_t strides[64];
+  std::optional<Scratch> scratch;
+  DLTensor tensor;
+};
+
+// A list of fixed capacity whose elements never move. Up to N need no allocation.
+template <class T, size_t N>
+class FixedList {
+ public:
+  explicit FixedList(size_t capacity)
+      : heap_(capacity > N ? new Slot[capacity] : nullptr), slots_(heap_ ? heap_.get() : inline_) {}
+  ~FixedList() {
+    while (size_ > 0) (*this)[--size_].~T();
+  }
+  FixedList(const FixedList&) = delete;
+  template <class... Arguments>
+  T& add(Arguments&&... arguments) {
+    T* element = new (&slots_[size_]) T{std::forward<Arguments>(arguments)...};
+    ++size_;
+    return *element;
+  }
+  T& operator[](size_t index) { return *std::launder(reinterpret_cast<T*>(&slots_[index])); }
+  T* data() { return &(*this)[0]; }
+  size_t size() const { return size_; }
+
+ private:
+  struct alignas(T) Slot {
+    unsigned char bytes[sizeof(T)];
+  };
+  Slot inline_[N];
+  std::unique_ptr<Slot[]> heap_;
+  Slot* slots_;
+  size_t size_ = 0;
+};
+
+constexpr size_t kMaxDirect = 12;
+
+// Whether no argument needs a copy or an object.
+bool passes_unchanged(const VendorArgument* first, const VendorArgument* last, bool any_strides) {
+  if (static_cast<size_t>(last - first) > kMaxDirect) return false;
+  return std::all_of(first, last, [&](const VendorArgument& argument) {
+    switch (argument.kind) {
+      case VendorArgument::kOutput:
+      case VendorArgument::kInput:
+        return any_strides || argument.view.contiguous();
+      case VendorArgument::kInteger:
+      case VendorArgument::kReal:
+      case VendorArgument::kBoolean:
+        return true;
+      default:
+        return false;
+    }
+  });
+}
+
+bool call_unchanged(Operator& op, const Kernel& kernel, Device& device, const VendorArgument* first,
+                    const VendorArgument* last) {
+  KernelCall<kMaxDirect> call(op, kernel, device);
+  for (; first != last; ++first) {
+    if (first->kind <= VendorArgument::kInput) {
+      if (first->view.defined()) {
+        call.add(first->view);
+      } else {
+        call.add(ffi_value(kTVMFFINone, 0));
+      }
+    } else if (first->kind == VendorArgument::kReal) {
+      call.add(ffi_real(first->real));
+    } else {
+      call.add(ffi_value(first->kind == VendorArgument::kBoolean ? kTVMFFIBool : kTVMFFIInt, first->integer));
+    }
+  }
+  return call.run();
+}
+
+}  // namespace
+
+bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const VendorArgument* first,
+                 const VendorArgument* last) {
+  if (kernel == nullptr) return false;
+  const bool any_strides = (kernel->flags & HP_KERNEL_STRIDED) != 0;
+  if (passes_unchanged(first, last, any_strides)) return call_unchanged(op, *kernel, device, first, last);
+  const size_t count = static_cast<size_t>(last - first);
+  FixedList<ContiguousArgument, 12> views(count);
+  FixedList<tvm::ffi::Shape, 8> lists(count);
+  FixedList<TVMFFIAny, 24> args(count);
+  for (const VendorArgument* at = first; at != last; ++at) {
+    const VendorArgument& argument = *at;
+    switch (argument.kind) {
+      case VendorArgument::kSeed:
+        if (Recorder* active = recorder()) {
+          active->on_random_arguments(static_cast<uint32_t>(at - first),
+                                      {static_cast<uint64_t>(argument.integer), static_cast<uint64_t>(at[1].integer)});
+        }
+        args.add(ffi_value(kTVMFFIInt, argument.integer));
+        break;
+      case VendorArgument::kInteger:
+        args.add(ffi_value(kTVMFFIInt, argument.integer));
+        break;
+      case VendorArgument::kBoolean:
+        args.add(ffi_value(kTVMFFIBool, argument.integer));
+        break;
+      case VendorArgument::kReal:
+        args.add(ffi_real(argument.real));
+        break;
+      case VendorArgument::kComplex:
+        return false;
+      case VendorArgument::kList: {
+        const tvm::ffi::Shape& list = lists.add(argument.list, argument.list + argument.length);
+        TVMFFIAny& any = args.add(ffi_value(kTVMFFIShape, 0));
+        any.v_obj = const_cast<TVMFFIObject*>(
+            reinterpret_cast<const TVMFFIObject*>(tvm::ffi::details::ObjectUnsafe::RawObjectPtrFromObjectRef(list)));
+        break;
+      }
+      default: {
+        ContiguousArgument& prepared = views.add(device, argument, any_strides);
+        if (!prepared.used.defined()) {
+          args.add(ffi_value(kTVMFFINone, 0));
+          break;
+        }
+        prepared.tensor = to_dlpack(prepared.used, device.index);
+        args.add(ffi_tensor(prepared.tensor));
+      }
+    }
+  }
+  if (!launch_vendor(op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size()))) {
+    if (Recorder* active = recorder()) active->on_decline();
+    return false;
+  }
+  size_t prepared = 0;
+  for (const VendorArgument* at = first; at != last; ++at) {
+    if (at->kind <= VendorArgument::kInput) views[prepared++].finish(device, *at);
+  }
+  return true;
+}
+
+}  // namespace hp

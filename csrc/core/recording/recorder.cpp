@@ -1,0 +1,272 @@
+#include "core/recording/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hp {
+namespace {
+
+thread_local Recorder* current = nullptr;
+
+constexpr const char* kUnknownMemory = "it uses memory that belongs to no tensor of the graph";
+
+}  // namespace
+
+std::atomic<int> recording_threads{0};
+
+void record_count(Operator& op, Tier tier) {
+  if (Recorder* active = active_recorder()) active->on_count(op, tier);
+}
+
+Recorder* active_recorder() { return current != nullptr && current->paused_ == 0 ? current : nullptr; }
+
+Recorder::Recorder(Stream& stream) : stream_(stream), previous_(current) {
+  current = this;
+  recording_threads.fetch_add(1, std::memory_order_relaxed);
+  RecordedMemory fault{};
+  fault.kind = RecordedMemory::kFault;
+  recording_->memories.push_back(fault);
+}
+
+Recorder::~Recorder() {
+  current = previous_;
+  recording_threads.fetch_sub(1, std::memory_order_relaxed);
+}
+
+size_t Recorder::add_external(const void* address, size_t bytes) {
+  RecordedMemory memory{};
+  memory.kind = RecordedMemory::kExternal;
+  memory.bytes = bytes;
+  recording_->memories.push_back(memory);
+  const size_t number = recording_->memories.size() - 1;
+  live_[static_cast<const char*>(address)] = number;
+  return number;
+}
+
+bool Recorder::find(const void* address, uint32_t* memory, int64_t* offset) const {
+  const auto* byte = static_cast<const char*>(address);
+  if (byte == fault_record_ && byte != nullptr) {
+    *memory = 0, *offset = 0;
+    return true;
+  }
+  auto after = live_.upper_bound(byte);
+  if (after == live_.begin()) return false;
+  --after;
+  const ptrdiff_t distance = byte - after->first;
+  if (distance >= static_cast<ptrdiff_t>(recording_->memories[after->second].bytes)) return false;
+  *memory = static_cast<uint32_t>(after->second);
+  *offset = distance;
+  return true;
+}
+
+// ---- Segments
+
+void Recorder::begin_segment() {
+  refused_.clear();
+  drawn_.clear();
+  random_arguments_.clear();
+  first_step_ = recording_->steps.size();
+  first_count_ = recording_->counts.size();
+  first_draw_ = recording_->draws.size();
+  first_memory_ = recording_->memories.size();
+}
+
+std::string Recorder::end_segment() {
+  for (const Drawn& drawn : drawn_) {
+    if (!drawn.used) refuse("it draws random numbers that no kernel takes as seed and offset");
+  }
+  if (refused_.empty()) return "";
+  recording_->steps.erase(recording_->steps.begin() + static_cast<ptrdiff_t>(first_step_), recording_->steps.end());
+  recording_->counts.resize(first_count_);
+  recording_->draws.resize(first_draw_);
+  const size_t now = recording_->steps.size();
+  for (size_t i = 0; i < recording_->memories.size(); ++i) {
+    RecordedMemory& memory = recording_->memories[i];
+    if (i >= first_memory_) memory.kind = RecordedMemory::kUnrecorded;
+    if (memory.last > now && memory.last != SIZE_MAX) memory.last = now;
+  }
+  return refused_;
+}
+
+void Recorder::refuse(const std::string& why) {
+  if (refused_.empty()) refused_ = why;
+}
+
+std::unique_ptr<Recording> Recorder::finish() {
+  for (RecordedMemory& memory : recording_->memories) {
+    if (memory.kind == RecordedMemory::kTemporary && memory.last == SIZE_MAX) memory.kind = RecordedMemory::kRetained;
+  }
+  return std::move(recording_);
+}
+
+// ---- Memory
+
+void Recorder::on_allocate(const Block* block, const void* address, size_t bytes) {
+  RecordedMemory memory{};
+  memory.kind = RecordedMemory::kTemporary;
+  memory.bytes = bytes;
+  memory.first = recording_->steps.size();
+  memory.last = SIZE_MAX;
+  memory.allocated_tick = tick();
+  recording_->memories.push_back(memory);
+  const auto* base = static_cast<const char*>(address);
+  forget(base, base + bytes);
+  live_[base] = recording_->memories.size() - 1;
+  blocks_[block] = base;
+}
+
+// The caller may free an input during the run, and the allocator may merge its memory with a neighbor's.
+void Recorder::forget(const char* begin, const char* end) {
+  auto entry = live_.lower_bound(begin);
+  if (entry != live_.begin()) {
+    const auto before = std::prev(entry);
+    if (before->first + recording_->memories[before->second].bytes > begin) entry = before;
+  }
+  while (entry != live_.end() && entry->first < end) entry = live_.erase(entry);
+}
+
+void Recorder::on_free(const Block* block) {
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end()) return;
+  const auto entry = live_.find(found->second);
+  recording_->memories[entry->second].last = recording_->steps.size();
+  recording_->memories[entry->second].freed_tick = tick();
+  live_.erase(entry);
+  blocks_.erase(found);
+}
+
+void Recorder::on_fault_arm(const void* fault_record) {
+  fault_record_ = fault_record;
+  recording_->memories[0].bytes = 1;  // marks it as used
+}
+
+// ---- Launches
+
+bool Recorder::patch(RecordedStep& step, void** address, const void* value) {
+  *address = const_cast<void*>(value);
+  if (value == nullptr) return true;
+  RecordedStep::Patch patch{address, 0, 0};
+  if (!find(value, &patch.memory, &patch.offset)) {
+    refuse(kUnknownMemory);
+    return false;
+  }
+  step.patches.push_back(patch);
+  return true;
+}
+
+void Recorder::bind_draws(RecordedStep& step, const std::function<int64_t*(uint32_t)>& slot_of) {
+  for (const auto& [argument, state] : random_arguments_) {
+    bool known = false;
+    for (size_t i = 0; i < drawn_.size() && !known; ++i) {
+      if (drawn_[i].state.seed != state.seed || state.offset < drawn_[i].state.offset ||
+          state.offset >= drawn_[i].state.offset + recording_->draws[first_draw_ + i]) {
+        continue;
+      }
+      drawn_[i].used = known = true;
+      step.draws.push_back(
+          {first_draw_ + i, state.offset - drawn_[i].state.offset, slot_of(argument), slot_of(argument + 1)});
+    }
+    if (!known) refuse("its random numbers do not come from the default generator");
+  }
+  random_arguments_.clear();
+}
+
+void Recorder::on_launch(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups,
+                         const HpLaunchArg* args, uint32_t num_args) {
+  if (&stream != &stream_) return refuse("it works on another stream");
+  RecordedStep step(RecordedStep::kPortable, &op);
+  step.portable = &kernel;
+  step.groups = groups;
+  constexpr size_t kUnit = 16;
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < num_args; ++i) bytes += (args[i].bytes + kUnit - 1) / kUnit * kUnit;
+  step.values.reset(new unsigned char[bytes]);
+  step.args.assign(args, args + num_args);
+  size_t offset = 0;
+  for (HpLaunchArg& arg : step.args) {
+    unsigned char* const value = &step.values[offset];
+    if (arg.is_pointer != 0) {
+      void* pointer;
+      std::memcpy(&pointer, arg.value, sizeof(pointer));
+      if (!patch(step, reinterpret_cast<void**>(value), pointer)) return;
+    } else {
+      std::memcpy(value, arg.value, arg.bytes);
+    }
+    arg.value = value;
+    offset += (arg.bytes + kUnit - 1) / kUnit * kUnit;
+  }
+  bind_draws(step, [&](uint32_t k) { return static_cast<int64_t*>(const_cast<void*>(step.args[k].value)); });
+  step.tick = tick();
+  recording_->steps.push_back(std::move(step));
+}
+
+void Recorder::on_launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args,
+                         int32_t num_args) {
+  if (&stream != &stream_) return refuse("it works on another stream");
+  RecordedStep step(RecordedStep::kVendor, const_cast<Operator*>(&op));  // operators are interned, never const objects
+  step.vendor = &kernel;
+  size_t tensors = 0, dimensions = 0;
+  for (int32_t i = 0; i < num_args; ++i) {
+    if (args[i].type_index != kTVMFFIDLTensorPtr) continue;
+    ++tensors;
+    dimensions += 2 * static_cast<size_t>(static_cast<const DLTensor*>(args[i].v_ptr)->ndim);
+  }
+  step.tensors.reserve(tensors);  // `any` points into it
+  step.dimensions.reset(new int64_t[dimensions]);
+  int64_t* next = step.dimensions.get();
+  for (int32_t i = 0; i < num_args; ++i) {
+    TVMFFIAny value = args[i];
+    if (value.type_index == kTVMFFIDLTensorPtr) {
+      DLTensor& tensor = step.tensors.emplace_back(*static_cast<const DLTensor*>(value.v_ptr));
+      auto copy_dimensions = [&](int64_t* from) {
+        if (from == nullptr) return from;
+        int64_t* const copy = next;
+        next = std::copy(from, from + tensor.ndim, next);
+        return copy;
+      };
+      tensor.shape = copy_dimensions(tensor.shape);
+      tensor.strides = copy_dimensions(tensor.strides);
+      if (!patch(step, &tensor.data, tensor.data)) return;
+      value.v_ptr = &tensor;
+    } else if (value.type_index >= kTVMFFIStaticObjectBegin) {
+      TVMFFIObjectIncRef(value.v_obj);
+    } else if (value.type_index == kTVMFFIRawStr || value.type_index == kTVMFFIByteArrayPtr ||
+               value.type_index == kTVMFFIObjectRValueRef || value.type_index == kTVMFFIOpaquePtr) {
+      return refuse("a vendor kernel takes an argument that is valid only during the call");
+    }
+    step.any.push_back(value);
+  }
+  bind_draws(step, [&](uint32_t k) { return &step.any[k].v_int64; });
+  step.tick = tick();
+  recording_->steps.push_back(std::move(step));
+}
+
+void Recorder::on_copy(void* to, const void* from, size_t bytes, Stream& stream) {
+  if (&stream != &stream_) return refuse("it works on another stream");
+  RecordedStep step(RecordedStep::kCopy, nullptr);
+  step.bytes = bytes;
+  for (const void* address : {static_cast<const void*>(to), from}) {
+    RecordedStep::Patch patch{nullptr, 0, 0};
+    if (!find(address, &patch.memory, &patch.offset)) return refuse(kUnknownMemory);
+    step.patches.push_back(patch);
+  }
+  step.tick = tick();
+  recording_->steps.push_back(std::move(step));
+}
+
+void Recorder::on_count(Operator& op, Tier tier) {
+  recording_->counts.push_back({recording_->steps.size(), &op, tier});
+}
+
+// ---- Random numbers
+
+void Recorder::on_draw(PhiloxState state, uint64_t blocks) {
+  drawn_.push_back({state, false});
+  recording_->draws.push_back(blocks);
+}
+
+void Recorder::on_random_arguments(uint32_t argument, PhiloxState state) {
+  random_arguments_.emplace_back(argument, state);
+}
+
+}  // namespace hp

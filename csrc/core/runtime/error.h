@@ -1,0 +1,39 @@
+// Exceptions thrown by the core, and their conversion from a plug-in's status codes.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+#include "hardpoint/plugin.h"
+
+namespace hp {
+
+class Error : public std::runtime_error {
+ public:
+  Error(HpStatus status, const std::string& message) : std::runtime_error(message), status(status) {}
+  const HpStatus status;
+};
+
+class OutOfMemory : public Error {
+ public:
+  explicit OutOfMemory(const std::string& message) : Error(HP_OUT_OF_MEMORY, message) {}
+};
+
+const char* status_name(HpStatus status);
+
+// Returns and clears the message that the plug-in stored on this thread with HpHost::fail.
+std::string take_message();
+void store_message(std::string message);
+
+// Throws unless `status` is HP_OK. `what` names the plug-in, the device and the function: "sim:0: allocate".
+void check(HpStatus status, const std::string& what);
+
+// The same, but evaluates `what` only on failure.
+#define HP_CHECK(expression, what)                                             \
+  do {                                                                         \
+    const HpStatus hp_status = (expression);                                   \
+    if (__builtin_expect(hp_status != HP_OK, 0)) ::hp::check(hp_status, what); \
+  } while (0)
+
+}  // namespace hp

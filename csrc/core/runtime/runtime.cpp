@@ -1,0 +1,368 @@
+#include "core/runtime/runtime.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "core/dispatch/operator.h"
+#include "core/memory/allocator.h"
+#include "core/recording/recorder.h"
+
+namespace hp {
+namespace {
+
+std::atomic<uint32_t> wait_timeout_ms{0};
+
+struct RuntimeTable {
+  std::mutex mutex;
+  std::array<std::atomic<Runtime*>, kMaxRuntimes> runtimes{};
+  int count = 0;
+};
+RuntimeTable& runtime_table() {
+  static auto* table = new RuntimeTable;  // leaked: threads use it until the process ends
+  return *table;
+}
+
+struct ThreadState {
+  int device = 0;
+  std::array<Stream*, kMaxDevices> streams{};  // null: the default stream
+};
+thread_local std::array<ThreadState, kMaxRuntimes> thread_states;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void warn_once(std::atomic<bool>& warned, const std::string& message) {
+  if (!warned.exchange(true)) std::fprintf(stderr, "[hardpoint] %s\n", message.c_str());
+}
+
+int pool_of(int priority) { return priority < 0 ? 1 : 0; }
+
+}  // namespace
+
+// ---- Stream
+
+std::string Stream::recent_operators() const {
+  const uint64_t end = launches_.load(std::memory_order_relaxed);
+  const uint64_t launched = end - synchronized_launches_.load(std::memory_order_relaxed);
+  if (launched == 0) return "";
+  const uint64_t shown = std::min<uint64_t>(launched, recent_.size());
+  std::string names;
+  for (uint64_t i = end - shown; i < end; ++i) {
+    const Operator* op = recent_[i % recent_.size()].load(std::memory_order_relaxed);
+    if (op != nullptr) names += (names.empty() ? "" : ", ") + op->name;
+  }
+  return "; launched on this stream since the last synchronization (" + std::to_string(launched) +
+         ", latest last): " + names;
+}
+
+void Stream::synchronize() {
+  std::unique_ptr<DeviceFault::Record> fault = fault_.read(*this);
+  try {
+    wait();
+  } catch (const Error& error) {
+    if (error.status == HP_TIMEOUT) fault.release();  // leaked: the queued copy may still write to it
+    throw;
+  }
+  if (fault) fault_.raise(*this, *fault);
+}
+
+void Stream::wait() {
+  if (!device.plugin.has_streams()) return;
+  const HpStatus status = device.plugin.streams.synchronize(device.index, handle_, Runtime::timeout_ms());
+  if (status == HP_OK) {
+    synchronized_launches_.store(launches_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    return;
+  }
+  const std::string launched = recent_operators();
+  if (status != HP_TIMEOUT)
+    synchronized_launches_.store(launches_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  store_message(take_message() + launched);
+  HP_CHECK(status, device.name() + ": waiting for stream " + std::to_string(id));
+}
+
+bool Stream::query() {
+  const HpStreams& streams = device.plugin.streams;
+  if (!device.plugin.has_streams()) return true;
+  if (streams.query == nullptr) {
+    wait();
+    return true;
+  }
+  const HpStatus status = streams.query(device.index, handle_);
+  if (status == HP_NOT_READY) return false;
+  HP_CHECK(status, device.name() + ": query of stream " + std::to_string(id));
+  return true;
+}
+
+// ---- Event
+
+void Event::record(Stream& stream) {
+  if (handle_ != nullptr) {
+    HP_CHECK(device.plugin.events.record(device.index, handle_, stream.handle()),
+             device.name() + ": record of an event");
+  } else {
+    stream.wait();
+    host_time_ns_ = now_ns();
+  }
+  stream_ = &stream;
+  recorded_ = true;
+}
+
+void Event::block(Stream& stream) {
+  if (handle_ == nullptr || !recorded_) return;
+  HP_CHECK(device.plugin.events.wait(stream.device.index, handle_, stream.handle()),
+           stream.device.name() + ": wait for an event");
+}
+
+void Event::synchronize() {
+  if (handle_ == nullptr || !recorded_) return;
+  const HpStatus status = device.plugin.events.synchronize(device.index, handle_, Runtime::timeout_ms());
+  if (status == HP_OK) return;
+  store_message(take_message() + stream_->recent_operators());
+  check(status, device.name() + ": waiting for an event of stream " + std::to_string(stream_->id));
+}
+
+bool Event::query() {
+  if (handle_ == nullptr || !recorded_) return true;
+  const HpStatus status = device.plugin.events.query(device.index, handle_);
+  if (status == HP_NOT_READY) return false;
+  HP_CHECK(status, device.name() + ": query of an event");
+  return true;
+}
+
+double Event::elapsed_ms(const Event& end) const {
+  if (!timing || !end.timing) {
+    throw Error(HP_INVALID_ARGUMENT, "elapsed_time needs two events created with enable_timing=True");
+  }
+  if (!recorded_ || !end.recorded_) {
+    throw Error(HP_INVALID_ARGUMENT, "elapsed_time: record both events first");
+  }
+  if (handle_ == nullptr) return static_cast<double>(end.host_time_ns_ - host_time_ns_) * 1e-6;
+  if (device.plugin.events.elapsed == nullptr) {
+    throw Error(HP_NOT_SUPPORTED,
+                "elapsed_time: plug-in '" + device.plugin.name + "' does not implement HpEvents.elapsed");
+  }
+  double milliseconds = 0;
+  HP_CHECK(device.plugin.events.elapsed(device.index, handle_, end.handle_, &milliseconds),
+           device.name() + ": elapsed time of two events");
+  return milliseconds;
+}
+
+// ---- Device
+
+Device::Device(Runtime& runtime, int index)
+    : runtime(runtime), index(index), plugin(*runtime.plugin), allocator_(new CachingAllocator(*this)) {
+  streams_[0] = new Stream(*this, 0, 0, nullptr);
+  num_streams_ = 1;
+}
+
+std::string Device::name() const { return plugin.name + ":" + std::to_string(index); }
+
+Stream& Device::stream(int64_t id) {
+  Stream* found = id >= 0 && id < kMaxStreams ? streams_[id].load(std::memory_order_acquire) : nullptr;
+  if (found == nullptr) throw Error(HP_INVALID_ARGUMENT, name() + " has no stream " + std::to_string(id));
+  return *found;
+}
+
+Stream& Device::new_stream(int priority) {
+  HpStream handle = nullptr;
+  if (plugin.has_streams()) {
+    HP_CHECK(plugin.streams.create(index, priority, &handle), name() + ": creation of a stream");
+  } else {
+    static std::atomic<bool> warned{false};
+    warn_once(warned, "plug-in '" + plugin.name + "' has no streams: all work on it is synchronous");
+  }
+  std::unique_lock<std::mutex> lock(mutex_);
+  const int id = num_streams_.load(std::memory_order_relaxed);
+  if (id == kMaxStreams) {
+    lock.unlock();
+    if (handle != nullptr) plugin.streams.destroy(index, handle);
+    return stream(1 + next_pool_[pool_of(priority)]++ % (kMaxStreams - 1));
+  }
+  auto* created = new Stream(*this, id, priority, handle);
+  streams_[id].store(created, std::memory_order_release);
+  num_streams_.store(id + 1, std::memory_order_relaxed);
+  return *created;
+}
+
+Stream& Device::pool_stream(int priority) {
+  const int which = pool_of(priority);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto& pool = pool_[which];
+    if (pool.size() >= kPoolSize) return *pool[next_pool_[which]++ % kPoolSize];
+  }
+  Stream& created = new_stream(priority);
+  std::lock_guard<std::mutex> lock(mutex_);
+  pool_[which].push_back(&created);
+  return created;
+}
+
+Event* Device::acquire_event(bool timing) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto& pool = free_events_[timing];
+    if (!pool.empty()) {
+      Event* event = pool.back();
+      pool.pop_back();
+      return event;
+    }
+  }
+  HpEvent handle = nullptr;
+  if (plugin.has_events()) {
+    HP_CHECK(plugin.events.create(index, timing, &handle), name() + ": creation of an event");
+  } else {
+    static std::atomic<bool> warned{false};
+    warn_once(warned, "plug-in '" + plugin.name + "' has no events: recording one waits for its stream");
+  }
+  return new Event(*this, timing, handle);
+}
+
+void Device::release_event(Event* event) noexcept {
+  if (event == nullptr) return;
+  event->recorded_ = false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  free_events_[event->timing].push_back(event);
+}
+
+void Device::synchronize() {
+  const int count = num_streams_.load(std::memory_order_acquire);
+  for (int id = 0; id < count; ++id) {
+    if (Stream* each = streams_[id].load(std::memory_order_acquire)) each->synchronize();
+  }
+}
+
+HpProperties Device::properties() const {
+  HpProperties properties{};
+  properties.struct_size = sizeof(properties);
+  if (plugin.info.properties != nullptr) {
+    HP_CHECK(plugin.info.properties(index, &properties), name() + ": properties");
+  } else {
+    std::snprintf(properties.name, sizeof(properties.name), "%s", plugin.name.c_str());
+  }
+  if (properties.total_memory == 0) properties.total_memory = memory_info().second;
+  return properties;
+}
+
+std::pair<uint64_t, uint64_t> Device::memory_info() const {
+  uint64_t free_bytes = 0, total_bytes = 0;
+  if (plugin.info.memory != nullptr) {
+    HP_CHECK(plugin.info.memory(index, &free_bytes, &total_bytes), name() + ": memory info");
+  }
+  return {free_bytes, total_bytes};
+}
+
+void Device::copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  if (Recorder* active = recorder()) active->refuse("it copies from the host");
+  HP_CHECK(plugin.table.copy_to_device(index, dst, src, bytes, stream.handle()), name() + ": copy to the device");
+}
+
+void Device::copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  if (Recorder* active = recorder()) active->refuse("it copies to the host");
+  HP_CHECK(plugin.table.copy_to_host(index, dst, src, bytes, stream.handle()), name() + ": copy to the host");
+}
+
+void Device::copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  HP_CHECK(plugin.table.copy_on_device(index, dst, src, bytes, stream.handle()), name() + ": copy on the device");
+  if (Recorder* active = recorder()) active->on_copy(dst, src, bytes, stream);
+}
+
+// ---- Runtime
+
+Runtime::Runtime(std::shared_ptr<const Plugin> source, int slot) : plugin(std::move(source)), slot(slot) {
+  for (int i = 0; i < plugin->device_count; ++i) devices_.emplace_back(new Device(*this, i));
+}
+
+Device& Runtime::device(int index) {
+  if (index < 0 || index >= device_count()) {
+    throw Error(HP_INVALID_ARGUMENT, "device " + name() + ":" + std::to_string(index) + " does not exist: " + name() +
+                                         " has " + std::to_string(device_count()) + " device(s), counted from 0");
+  }
+  return *devices_[index];
+}
+
+Runtime& Runtime::mount(std::shared_ptr<const Plugin> plugin) {
+  RuntimeTable& table = runtime_table();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  for (int i = 0; i < table.count; ++i) {
+    const Plugin& other = *table.runtimes[i].load()->plugin;
+    if (other.name == plugin->name) {
+      throw Error(HP_INVALID_ARGUMENT, "cannot mount " + plugin->origin + ": a plug-in named '" + plugin->name +
+                                           "' is already mounted from " + other.origin);
+    }
+  }
+  if (table.count == kMaxRuntimes) {
+    throw Error(HP_ERROR, "cannot mount " + plugin->origin + ": at most " + std::to_string(kMaxRuntimes) +
+                              " plug-ins can be mounted in one process");
+  }
+  auto* created = new Runtime(std::move(plugin), table.count);
+  table.runtimes[table.count++].store(created, std::memory_order_release);
+  return *created;
+}
+
+std::vector<Runtime*> Runtime::mounted() {
+  RuntimeTable& table = runtime_table();
+  std::vector<Runtime*> all;
+  for (auto& entry : table.runtimes) {
+    if (Runtime* runtime = entry.load(std::memory_order_acquire)) all.push_back(runtime);
+  }
+  return all;
+}
+
+void Runtime::copy_peer(Device& dst_device, void* dst, Device& src_device, const void* src, size_t bytes,
+                        Stream& stream) {
+  if (bytes == 0) return;
+  if (&dst_device == &src_device) return src_device.copy_on_device(dst, src, bytes, stream);
+  if (Recorder* active = recorder()) active->refuse("it copies between devices");
+  if (plugin->peer.copy != nullptr) {
+    const HpStatus status = plugin->peer.copy(dst_device.index, dst, src_device.index, src, bytes, stream.handle());
+    // HP_NOT_SUPPORTED: no link between these two devices. Copy through the host, as without HpPeer.
+    if (status != HP_NOT_SUPPORTED) {
+      HP_CHECK(status, "copy from " + src_device.name() + " to " + dst_device.name());
+      return;
+    }
+    take_message();
+  }
+  auto* staging = new std::vector<char>(bytes);
+  try {
+    src_device.copy_to_host(staging->data(), src, bytes, stream);
+    stream.synchronize();
+    Stream& target = current_stream(dst_device);
+    dst_device.copy_to_device(dst, staging->data(), bytes, target);
+    target.synchronize();
+  } catch (const Error& error) {
+    // After a timeout, queued copies may still use the memory: leak it.
+    if (error.status != HP_TIMEOUT) delete staging;
+    throw;
+  }
+  delete staging;
+}
+
+void Runtime::set_timeout_ms(uint32_t milliseconds) { wait_timeout_ms.store(milliseconds, std::memory_order_relaxed); }
+uint32_t Runtime::timeout_ms() { return wait_timeout_ms.load(std::memory_order_relaxed); }
+
+// ---- Thread state
+
+int current_device(const Runtime& runtime) { return thread_states[runtime.slot].device; }
+
+void set_current_device(const Runtime& runtime, int index) { thread_states[runtime.slot].device = index; }
+
+Stream& current_stream(Device& device) {
+  Stream* stream = thread_states[device.runtime.slot].streams[device.index];
+  return stream != nullptr ? *stream : device.default_stream();
+}
+
+Stream& set_current_stream(Stream& stream) {
+  Device& device = stream.device;
+  Stream*& current = thread_states[device.runtime.slot].streams[device.index];
+  Stream& previous = current != nullptr ? *current : device.default_stream();
+  current = &stream;
+  return previous;
+}
+
+}  // namespace hp

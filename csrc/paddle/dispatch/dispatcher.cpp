@@ -1,0 +1,348 @@
+// Registers every dense CPU kernel of Paddle for the plug-in's device, and dispatches the calls: from the stubs
+// (dygraph) or a KernelContext (graph), to the function the kernel is mapped to, else to the CPU tier.
+#include <paddle/phi/common/tensor_ref.h>
+#include <paddle/phi/core/custom_kernel.h>
+#include <paddle/phi/core/enforce.h>
+#include <paddle/phi/core/kernel_context.h>
+
+#include <mutex>
+#include <set>
+
+#include "dispatch/call.h"
+#include "dispatch/call_stubs.h"
+#include "dispatch/tool_intercept.h"
+
+namespace hp::paddle_adapter {
+
+// Fills in a call's arguments.
+class CallReader {
+ public:
+  // From a C++ call. The caller has read the first argument, the context.
+  static void read(Call& call, ArgumentReader& reader);
+  static void read(Call& call, phi::KernelContext& context);
+
+ private:
+  static void read_attribute(Call& call, int i, ArgumentReader& reader);
+  static void read_attribute(Call& call, int i, const phi::Attribute& attribute);
+};
+
+namespace {
+
+using Tensors = std::vector<const DenseTensor*>;
+using Outputs = std::vector<DenseTensor*>;
+
+// Indexed by stub.
+std::array<PhiKernel*, kNumStubs> kernels{};
+int num_kernels = 0;
+
+void serve(Call& call) {
+  const Mapping* mapping = call.kernel.mapping;
+  if (mapping != nullptr && mapping->function(call)) return;
+  cpu_tier(call);
+}
+
+void run(Call& call) {
+  StreamScope scope(stream_of(call.context));
+  try {
+    const Operator& op = *call.kernel.op;
+    if (op.intercepted() && should_intercept(op)) return intercept(call, &serve);
+    serve(call);
+  } catch (const OutOfMemory& error) {
+    PADDLE_THROW(common::errors::ResourceExhausted("%s: %s", call.kernel.op->name, error.what()));
+  } catch (const Error& error) {
+    PADDLE_THROW(common::errors::External("%s: %s", call.kernel.op->name, error.what()));
+  }
+}
+
+bool read_signature(const phi::KernelArgsDef& definition, PhiKernel& kernel) {
+  for (const auto& input : definition.input_defs()) {
+    const std::type_index type = input.type_index;
+    if (type == typeid(const DenseTensor&)) {
+      kernel.inputs.push_back(InputKind::kDense);
+    } else if (type == typeid(const paddle::optional<DenseTensor>&)) {
+      kernel.inputs.push_back(InputKind::kOptional);
+    } else if (type == typeid(const Tensors&)) {
+      kernel.inputs.push_back(InputKind::kList);
+    } else if (type == typeid(const paddle::optional<Tensors>&)) {
+      kernel.inputs.push_back(InputKind::kOptionalList);
+    } else {
+      return false;
+    }
+  }
+  for (const auto& attribute : definition.attribute_defs()) {
+    if (attribute.type_index == phi::AttributeType::UNDEFINED) return false;
+    kernel.attributes.push_back(attribute.type_index);
+  }
+  for (const auto& output : definition.output_defs()) {
+    const std::type_index type = output.type_index;
+    if (type != typeid(DenseTensor*) && type != typeid(Outputs)) return false;
+    kernel.outputs.push_back(type == typeid(Outputs));
+  }
+  return kernel.inputs.size() <= Call::kMaxInputs && kernel.attributes.size() <= Call::kMaxAttributes &&
+         kernel.outputs.size() <= Call::kMaxOutputs;
+}
+
+// Indices into `kernels`; -1 for a kernel that is not supported.
+std::map<std::pair<std::string, phi::DataType>, int>& kernel_indices() {
+  static auto* indices = new std::map<std::pair<std::string, phi::DataType>, int>;
+  return *indices;
+}
+
+// The index of a kernel for one dtype, shared by all plug-ins; added on first use. -1 if it is not dense, or no stub is
+// left.
+int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel& cpu, bool widened) {
+  const auto [entry, added] = kernel_indices().emplace(std::make_pair(name, dtype), -1);
+  if (!added) return entry->second;
+  if (num_kernels == kNumStubs || cpu.GetKernelRegisteredType() != phi::KernelRegisteredType::FUNCTION) return -1;
+  auto kernel = std::make_unique<PhiKernel>();
+  if (!read_signature(cpu.args_def(), *kernel)) return -1;
+  kernel->name = name;
+  kernel->dtype = dtype;
+  kernel->cpu = cpu;
+  kernel->widened = widened;
+  kernel->mapping = find_mapping(name);
+  kernel->op = &Operator::intern("phi::" + name);
+  entry->second = num_kernels;
+  kernels[num_kernels] = kernel.release();
+  return num_kernels++;
+}
+
+// Whether not to register the kernel: it is in the table's LEFT_TO_PADDLE, or Paddle has it for any custom device.
+bool left_to_paddle(const std::string& name, const phi::KernelKeyMap& variants) {
+  static const std::set<std::string> listed = {
+#include "generated/left_to_paddle.inc"
+  };
+  if (listed.count(name) != 0) return true;
+  for (const auto& variant : variants) {
+    if (variant.first.backend() == phi::Backend::CUSTOM) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void run_boxed(const PhiKernel& kernel, phi::KernelContext& context) {
+  Call call(kernel, context.GetDeviceContext<phi::DeviceContext>());
+  CallReader::read(call, context);
+  run(call);
+}
+
+const PhiKernel* find_kernel(const std::string& name, phi::DataType dtype) {
+  const auto found = kernel_indices().find(std::make_pair(name, dtype));
+  return found == kernel_indices().end() || found->second < 0 ? nullptr : kernels[found->second];
+}
+
+namespace {
+
+// Stands in for a missing CPU kernel: has its arguments, but no function.
+phi::Kernel placeholder_kernel(const Signature& signature, phi::DataType dtype) {
+  phi::Kernel kernel;
+  phi::KernelArgsDef& definition = *kernel.mutable_args_def();
+  for (const InputKind kind : signature.inputs) {
+    const std::type_index type =
+        kind == InputKind::kOptional ? typeid(const paddle::optional<DenseTensor>&) : typeid(const DenseTensor&);
+    definition.AppendInput(phi::Backend::CPU, phi::DataLayout::ALL_LAYOUT, dtype, type);
+  }
+  for (const phi::AttributeType type : signature.attributes) definition.AppendAttribute(type);
+  for (int i = 0; i < signature.outputs; ++i) {
+    definition.AppendOutput(phi::Backend::CPU, phi::DataLayout::ALL_LAYOUT, dtype, typeid(DenseTensor*));
+  }
+  return kernel;
+}
+
+class Registrar {
+ public:
+  explicit Registrar(Runtime& runtime) : backend_(paddle::experimental::StringToBackend(runtime.name().c_str())) {}
+
+  void add(const std::string& name, phi::DataType dtype, const phi::Kernel& cpu, bool widened = false) {
+    const int index = kernel_index(name, dtype, cpu, widened);
+    if (index < 0) {
+      report.skipped += !widened;
+      return;
+    }
+    const PhiKernel* record = kernels[index];
+    phi::Kernel kernel([record](phi::KernelContext* context) { run_boxed(*record, *context); }, stub(index));
+    phi::KernelArgsDef& arguments = *kernel.mutable_args_def();
+    arguments = cpu.args_def();
+    const auto adapt = [&](phi::TensorArgDef& tensor) {
+      if (tensor.backend == phi::Backend::CPU) tensor.SetBackend(backend_);
+      if (widened && tensor.dtype == phi::DataType::FLOAT32) tensor.SetDataType(dtype);
+    };
+    for (auto& input : arguments.input_defs()) adapt(input);
+    for (auto& output : arguments.output_defs()) adapt(output);
+    const phi::KernelKey key(backend_, phi::DataLayout::ALL_LAYOUT, dtype);
+    phi::CustomKernelMap::Instance().RegisterCustomKernel(name, key, kernel);
+    ++report.registered;
+    report.mapped += record->mapping != nullptr;
+  }
+
+  RegistrationReport report;
+
+ private:
+  const phi::Backend backend_;
+};
+
+}  // namespace
+
+RegistrationReport register_kernels(Runtime& runtime) {
+  Registrar registrar(runtime);
+  for (const auto& [name, variants] : phi::KernelFactory::Instance().kernels()) {
+    if (left_to_paddle(name, variants)) continue;
+    const phi::Kernel* single = nullptr;
+    std::set<phi::DataType> dtypes;
+    for (const auto& [key, cpu] : variants) {
+      if (key.backend() != phi::Backend::CPU || key.layout() == phi::DataLayout::STRIDED) continue;
+      if (key.dtype() == phi::DataType::FLOAT32) single = &cpu;
+      dtypes.insert(key.dtype());
+      registrar.add(name, key.dtype(), cpu);
+    }
+    // Few CPU kernels take 16-bit floats; serve these with the float32 kernel in the CPU tier.
+    for (const phi::DataType dtype : {phi::DataType::FLOAT16, phi::DataType::BFLOAT16}) {
+      if (single != nullptr && dtypes.count(dtype) == 0) registrar.add(name, dtype, *single, true);
+    }
+  }
+  for (const auto& [name, signature] : signatures()) {
+    auto& variants = phi::KernelFactory::Instance().kernels()[name];  // adds the name: Paddle ignores unknown ones
+    const bool has_cpu = std::any_of(variants.begin(), variants.end(),
+                                     [](const auto& variant) { return variant.first.backend() == phi::Backend::CPU; });
+    if (has_cpu) continue;
+    for (const phi::DataType dtype :
+         {phi::DataType::FLOAT32, phi::DataType::FLOAT64, phi::DataType::FLOAT16, phi::DataType::BFLOAT16}) {
+      registrar.add(name, dtype, placeholder_kernel(signature, dtype));
+    }
+  }
+  return registrar.report;
+}
+
+void CallReader::read(Call& call, ArgumentReader& reader) {
+  const PhiKernel& kernel = call.kernel;
+  for (int i = 0; i < call.num_inputs(); ++i) {
+    auto& slot = call.inputs_[i];
+    switch (kernel.inputs[i]) {
+      case InputKind::kDense:
+        slot.set(reader.pointer<const DenseTensor>());
+        break;
+      case InputKind::kOptional: {
+        const auto& tensor = *reader.pointer<const paddle::optional<DenseTensor>>();
+        slot.set(tensor ? tensor.get_ptr() : nullptr);
+        break;
+      }
+      case InputKind::kList: {
+        const auto& list = *reader.pointer<const Tensors>();
+        slot.set(list.data(), static_cast<int>(list.size()));
+        break;
+      }
+      case InputKind::kOptionalList: {
+        const auto& list = *reader.pointer<const paddle::optional<Tensors>>();
+        if (list) {
+          slot.set(list->data(), static_cast<int>(list->size()));
+        } else {
+          slot.set(nullptr, 0);
+        }
+        break;
+      }
+    }
+  }
+  for (int i = 0; i < call.num_attributes(); ++i) read_attribute(call, i, reader);
+  for (int i = 0; i < call.num_outputs(); ++i) {
+    if (kernel.outputs[i]) {
+      auto& list = *reader.pointer<Outputs>();
+      call.outputs_[i].set(list.data(), static_cast<int>(list.size()));
+    } else {
+      call.outputs_[i].set(reader.pointer<DenseTensor>());
+    }
+  }
+}
+
+void CallReader::read_attribute(Call& call, int i, ArgumentReader& reader) {
+  using Type = phi::AttributeType;
+  auto& slot = call.attributes_[i];
+  slot.object = slot.value;
+  switch (call.kernel.attributes[i]) {
+    case Type::BOOL:
+    case Type::INT32:
+    case Type::INT64:
+    case Type::DATA_TYPE:
+    case Type::DATA_LAYOUT: {
+      const uint64_t word = reader.word();  // little-endian: the value is in the low bytes
+      std::memcpy(slot.value, &word, sizeof(word));
+      break;
+    }
+    case Type::FLOAT32:
+    case Type::FLOAT64: {
+      const double value = reader.real();
+      std::memcpy(slot.value, &value, sizeof(value));
+      break;
+    }
+    case Type::PLACE: {
+      static_assert(sizeof(phi::Place) == 16 && std::is_trivially_copyable_v<phi::Place>);
+      uint64_t words[2];
+      reader.pair(words);
+      std::memcpy(slot.value, words, sizeof(words));
+      break;
+    }
+    default:
+      slot.object = reader.pointer<const void>();
+  }
+}
+
+void CallReader::read(Call& call, phi::KernelContext& context) {
+  const PhiKernel& kernel = call.kernel;
+  for (int i = 0; i < call.num_inputs(); ++i) {
+    const auto& range = context.InputRangeAt(i);
+    const auto tensor_at = [&](int k) { return static_cast<const DenseTensor*>(context.MutableInputAt(k)); };
+    if (!is_list(kernel.inputs[i])) {
+      call.inputs_[i].set(range.first < range.second ? tensor_at(range.first) : nullptr);
+      continue;
+    }
+    Tensors& list = call.owned_arguments().inputs.emplace_back();
+    for (int k = range.first; k < range.second; ++k) {
+      if (const DenseTensor* tensor = tensor_at(k)) list.push_back(tensor);
+    }
+    call.inputs_[i].set(list.data(), static_cast<int>(list.size()));
+  }
+  for (int i = 0; i < call.num_attributes(); ++i) read_attribute(call, i, context.AttrAt(i));
+  for (int i = 0; i < call.num_outputs(); ++i) {
+    const auto& range = context.OutputRangeAt(i);
+    if (!kernel.outputs[i]) {
+      call.outputs_[i].set(range.first < range.second ? context.MutableOutputAt<DenseTensor>(range.first) : nullptr);
+      continue;
+    }
+    Outputs& list = call.owned_arguments().outputs.emplace_back();
+    for (int k = range.first; k < range.second; ++k) list.push_back(context.MutableOutputAt<DenseTensor>(k));
+    call.outputs_[i].set(list.data(), static_cast<int>(list.size()));
+  }
+}
+
+void CallReader::read_attribute(Call& call, int i, const phi::Attribute& attribute) {
+  using Type = phi::AttributeType;
+  auto& slot = call.attributes_[i];
+  const Type type = call.kernel.attributes[i];
+  // A graph may pass a scalar or an integer array as tensors.
+  if (type == Type::SCALAR) {
+    if (const auto* tensor = paddle::get_if<phi::TensorRef>(&attribute)) {
+      slot.object = &call.owned_arguments().scalars.emplace_back(*tensor->Get());
+      return;
+    }
+  } else if (type == Type::INT_ARRAY) {
+    if (const auto* tensor = paddle::get_if<phi::TensorRef>(&attribute)) {
+      slot.object = &call.owned_arguments().arrays.emplace_back(*tensor->Get());
+      return;
+    }
+    if (const auto* tensors = paddle::get_if<std::vector<phi::TensorRef>>(&attribute)) {
+      slot.object = &call.owned_arguments().arrays.emplace_back(*tensors);
+      return;
+    }
+  }
+  slot.object = paddle::visit([](const auto& value) { return static_cast<const void*>(&value); }, attribute);
+}
+
+}  // namespace hp::paddle_adapter
+
+void hp_phi_dispatch(uint32_t index, const hp::paddle_adapter::ArgumentRegisters* registers) {
+  using namespace hp::paddle_adapter;
+  ArgumentReader reader(*registers);
+  Call call(*kernels[index], *reader.pointer<const phi::DeviceContext>());
+  CallReader::read(call, reader);
+  run(call);
+}

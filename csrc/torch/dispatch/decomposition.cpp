@@ -1,0 +1,163 @@
+// hardpoint.torch.decompositions is queried once per operator, when the first two tiers have declined a call. A
+// decomposition that itself reaches the CPU tier only costs time and is not used again for that dtype: the choice
+// follows from the kernels that the device has, not from a list.
+#include "dispatch/decomposition.h"
+
+#include <torch/csrc/jit/python/pybind_utils.h>
+
+#include <atomic>
+#include <vector>
+
+#include "core/dispatch/tier_rules.h"
+#include "dispatch/tool_intercept.h"
+
+namespace py = pybind11;
+
+namespace hp::torch_adapter {
+namespace {
+
+// An operator's decomposition. Never freed, so the function is never released.
+struct Decomposition {
+  PyObject* function = nullptr;      // null: no decomposition
+  std::atomic<uint64_t> useless{0};  // one bit per dtype
+};
+
+// Operators that this thread is decomposing, to detect recursion.
+thread_local std::vector<const Operator*> active;
+
+bool is_active(const Operator& op) { return std::find(active.begin(), active.end(), &op) != active.end(); }
+
+struct Active {
+  explicit Active(const Operator& op) { active.push_back(&op); }
+  ~Active() { active.pop_back(); }
+};
+
+Decomposition& decomposition_of(Operator& op) {
+  if (void* known = op.decomposition.load(std::memory_order_acquire)) return *static_cast<Decomposition*>(known);
+  auto* created = new Decomposition;
+  if (Py_IsInitialized()) {
+    py::gil_scoped_acquire gil;
+    try {
+      py::object found = py::module_::import("hardpoint.torch.decompositions").attr("find")(op.name);
+      if (!found.is_none()) created->function = found.release().ptr();
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("hardpoint.torch.decompositions");
+    }
+  }
+  void* expected = nullptr;
+  if (op.decomposition.compare_exchange_strong(expected, created, std::memory_order_acq_rel)) return *created;
+  delete created;  // another thread was first
+  return *static_cast<Decomposition*>(expected);
+}
+
+uint64_t dtype_bit(const torch::jit::Stack& stack, size_t arguments) {
+  for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
+    if (value.isTensor() && value.toTensor().defined()) {
+      return uint64_t{1} << static_cast<int>(value.toTensor().scalar_type());
+    }
+    if (value.isTensorList() && !value.toTensorList().empty()) {
+      return uint64_t{1} << static_cast<int>(value.toTensorList().get(0).scalar_type());
+    }
+  }
+  return 1;
+}
+
+std::vector<c10::IValue> results_of(PyObject* function, const c10::FunctionSchema& schema,
+                                    const torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, schema.arguments().size());
+  py::list positional;
+  py::dict named;
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    // Omit defaults: the function may lack arguments of this torch's schema.
+    if (argument.default_value() && *argument.default_value() == arguments[i]) continue;
+    py::object value = torch::jit::toPyObject(arguments[i]);
+    if (argument.kwarg_only() || positional.size() < i) {
+      named[py::str(argument.name())] = value;
+    } else {
+      positional.append(value);
+    }
+  }
+  py::object result = py::reinterpret_borrow<py::object>(function)(*positional, **named);
+  std::vector<c10::IValue> results;
+  const auto& returns = schema.returns();
+  if (returns.size() == 1) {
+    results.push_back(torch::jit::toIValue(result, returns[0].type()));
+  } else if (returns.size() > 1) {
+    const auto items = py::cast<py::sequence>(result);
+    TORCH_CHECK(items.size() == returns.size(), "the decomposition of ", schema.name(), " returned ", items.size(),
+                " results, expected ", returns.size());
+    for (size_t i = 0; i < returns.size(); ++i) {
+      results.push_back(torch::jit::toIValue(items[i], returns[i].type()));
+    }
+  }
+  return results;
+}
+
+// Empty if the function failed: the CPU tier then serves the call or raises torch's own error.
+std::optional<std::vector<c10::IValue>> call_python(PyObject* function, const c10::FunctionSchema& schema,
+                                                    const torch::jit::Stack& stack) {
+  py::gil_scoped_acquire gil;
+  try {
+    return results_of(function, schema, stack);
+  } catch (py::error_already_set& error) {
+    if (error.matches(py::module_::import("torch").attr("OutOfMemoryError")))
+      C10_THROW_ERROR(OutOfMemoryError, error.what());
+    return std::nullopt;
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+// False if there is no useful decomposition; the stack is then unchanged.
+bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack) {
+  if (!op.allows(Tier::kDecomposition)) return false;
+  Decomposition& decomposition = decomposition_of(op);
+  if (decomposition.function == nullptr) return false;
+  const size_t arguments = handle.schema().arguments().size();
+  const uint64_t dtype = dtype_bit(*stack, arguments);
+  if (is_active(op)) {
+    // Recursion: fail here, for the outer call to give up before anything is computed twice.
+    decomposition.useless.fetch_or(dtype, std::memory_order_relaxed);
+    TORCH_CHECK(false, "the decomposition of ", op.name, " calls itself");
+  }
+  if ((decomposition.useless.load(std::memory_order_relaxed) & dtype) != 0) return false;
+  const uint64_t before = cpu_tier_calls();
+  std::optional<std::vector<c10::IValue>> results;
+  {
+    Active guard(op);
+    if (C10_UNLIKELY(observed())) notify({op, Tier::kDecomposition, true, stack});
+    results = call_python(decomposition.function, handle.schema(), *stack);
+  }
+  if (!results) return false;
+  // Calls that rules send to the CPU say nothing about the device.
+  if (cpu_tier_calls() != before && !rules_in_force()) {
+    decomposition.useless.fetch_or(dtype, std::memory_order_relaxed);
+    // Later calls go to the CPU; this one must give the same results.
+    if (!handle.schema().is_mutable()) return false;
+  }
+  torch::jit::drop(*stack, arguments);
+  for (c10::IValue& value : *results) stack->push_back(std::move(value));
+  op.count(Tier::kDecomposition);
+  if (C10_UNLIKELY(observed())) notify({op, Tier::kDecomposition, false, stack});
+  return true;
+}
+
+}  // namespace
+
+void next_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  Operator& op = operator_of(handle);
+  if (C10_UNLIKELY(op.intercepted()) && should_intercept(op)) return intercept(handle, stack);
+  if (!decompose(handle, op, stack)) cpu_tier(handle, stack);
+}
+
+void fallback_after_decline(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  Operator& op = operator_of(handle);
+  if (C10_UNLIKELY(op.intercepted()) && should_intercept(op)) return intercept(handle, stack);
+  // Kernels that a rule denies have not declined the call.
+  if (runtime().plugin->compiler.compile != nullptr && op.allows(Tier::kPortable)) return cpu_tier(handle, stack);
+  next_tier(handle, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&next_tier>()); }
+
+}  // namespace hp::torch_adapter

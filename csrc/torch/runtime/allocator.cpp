@@ -1,0 +1,130 @@
+// The caching allocator and pinned memory as c10 allocators.
+#include <ATen/core/CachingHostAllocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include "runtime/adapter.h"
+
+namespace hp::torch_adapter {
+namespace {
+
+void release_block(void* block) { CachingAllocator::release(static_cast<Block*>(block)); }
+
+c10::CachingAllocator::StatArray stats_to_torch(const StatArray& from) {
+  c10::CachingAllocator::StatArray to;
+  for (int i = 0; i < kNumStatKinds; ++i) {
+    to[i].current = from[i].current;
+    to[i].peak = from[i].peak;
+    to[i].allocated = from[i].allocated;
+    to[i].freed = from[i].freed;
+  }
+  return to;
+}
+
+class DeviceMemory final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    Device& device = device_at(-1);
+    const c10::Device where(kDeviceType, static_cast<c10::DeviceIndex>(device.index));
+    if (bytes == 0) return {nullptr, where};
+    try {
+      Block* block = device.allocator().allocate(bytes, current_stream(device));
+      return {CachingAllocator::address(block), block, &release_block, where};
+    } catch (const OutOfMemory& error) {
+      TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+    }
+  }
+
+  // A DataPtr's context is its block, not its address, so the raw interface is not supported.
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+
+  void copy_data(void* dst, const void* src, size_t bytes) const override {
+    Device& device = device_at(-1);
+    device.copy_on_device(dst, src, bytes, current_stream(device));
+  }
+
+  bool initialized() override { return mounted != nullptr; }
+
+  void emptyCache(c10::MempoolId_t) override {
+    for (int i = 0; i < runtime().device_count(); ++i) runtime().device(i).allocator().empty_cache();
+  }
+
+  void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override {
+    if (ptr.get() == nullptr || ptr.get_deleter() != &release_block) return;  // not allocated here
+    device_at(ptr.device().index())
+        .allocator()
+        .record_stream(static_cast<Block*>(ptr.get_context()), from_torch(stream));
+  }
+
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
+    const AllocatorStats from = device_at(index).allocator().stats();
+    c10::CachingDeviceAllocator::DeviceStats to;
+    to.allocation = stats_to_torch(from.allocation);
+    to.segment = stats_to_torch(from.segment);
+    to.active = stats_to_torch(from.active);
+    to.inactive_split = stats_to_torch(from.inactive_split);
+    to.allocated_bytes = stats_to_torch(from.allocated_bytes);
+    to.reserved_bytes = stats_to_torch(from.reserved_bytes);
+    to.active_bytes = stats_to_torch(from.active_bytes);
+    to.inactive_split_bytes = stats_to_torch(from.inactive_split_bytes);
+    to.requested_bytes = stats_to_torch(from.requested_bytes);
+    to.num_alloc_retries = from.num_alloc_retries;
+    to.num_ooms = from.num_ooms;
+    to.num_sync_all_streams = from.num_sync_all_streams;
+    to.num_device_alloc = from.num_device_alloc;
+    to.num_device_free = from.num_device_free;
+    return to;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex index) override {
+    device_at(index).allocator().reset_accumulated_stats();
+  }
+  void resetPeakStats(c10::DeviceIndex index) override { device_at(index).allocator().reset_peak_stats(); }
+
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
+    auto [free_bytes, total_bytes] = device_at(index).memory_info();
+    TORCH_CHECK_NOT_IMPLEMENTED(total_bytes != 0, "plug-in '", runtime().name(),
+                                "' cannot report free and total memory: it does not provide HpInfo.memory");
+    return {free_bytes, total_bytes};
+  }
+};
+
+void release_pinned(void* ptr) { pinned_allocator().free(ptr); }
+
+class PinnedMemory final : public at::HostAllocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    void* ptr = bytes != 0 ? pinned_allocator().allocate(bytes) : nullptr;
+    return {ptr, ptr, &release_pinned, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release_pinned; }
+  void copy_data(void* dst, const void* src, size_t bytes) const override { default_copy_data(dst, src, bytes); }
+  bool record_event(void* ptr, void*, c10::Stream stream) override {
+    return pinned_allocator().record_stream(ptr, from_torch(stream));
+  }
+  void empty_cache() override { pinned_allocator().empty_cache(); }
+  at::HostStats get_stats() override {
+    const PinnedStats from = pinned_allocator().stats();
+    at::HostStats to;
+    to.active_requests.current = from.active_blocks;
+    to.active_bytes.current = from.active_bytes;
+    to.active_bytes.peak = from.peak_active_bytes;
+    to.allocations.allocated = from.allocations;
+    to.allocated_bytes.current = from.reserved_bytes;
+    return to;
+  }
+  void reset_accumulated_stats() override { pinned_allocator().reset_accumulated_stats(); }
+  void reset_peak_stats() override { pinned_allocator().reset_peak_stats(); }
+};
+
+// Never deleted: storages are freed until the process ends.
+DeviceMemory* const device_memory = [] {
+  auto* allocator = new DeviceMemory;
+  c10::SetAllocator(kDeviceType, allocator);
+  return allocator;
+}();
+PinnedMemory* const pinned_memory = new PinnedMemory;
+
+}  // namespace
+
+REGISTER_HOST_ALLOCATOR(at::kPrivateUse1, pinned_memory)
+
+}  // namespace hp::torch_adapter

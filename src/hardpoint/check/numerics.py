@@ -1,0 +1,147 @@
+"""Numerical comparison of arrays in NumPy, shared by both frameworks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Allowed ratio of the device's error to the CPU's, both against a wider dtype.
+ERROR_FACTOR = 4.0
+#: Extra error in 16-bit dtypes, in ulps of the largest element: composite operators round intermediate results. (The
+#: CPU fuses some of them in float32, so its own error does not show this.)
+LOW_PRECISION_UNITS = 2.0
+#: Min elements for a meaningful two-sample Kolmogorov-Smirnov test.
+MIN_DRAWN = 200
+#: Critical value of the test: equal distributions fail once in 10,000 tests.
+KS_CRITICAL = 2.23
+
+#: Relative and absolute, as in torch.testing.
+TOLERANCES = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex32": (1e-3, 1e-5),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
+#: Distance from 1 to the next larger number.
+EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+Tolerance = tuple[float, float]
+
+
+class Values(NamedTuple):
+    """Elements and their original dtype; dtypes that NumPy lacks are stored in a wider one."""
+
+    array: NDArray[Any]
+    dtype: str
+
+    @property
+    def inexact(self) -> bool:
+        """Whether to compare with a tolerance."""
+        return self.array.dtype.kind in "fc"
+
+
+def close(actual: Values, expected: Values, tolerance: Tolerance | None = None) -> bool:
+    """Whether arrays are equal, or within the tolerance of the dtype."""
+    a, e = actual.array, expected.array
+    if np.array_equal(a, e):
+        return True
+    if not expected.inexact:
+        return False
+    rtol, atol = tolerance or TOLERANCES.get(expected.dtype, (0.0, 0.0))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.isclose(a, e, rtol=rtol, atol=atol, equal_nan=True).all())
+
+
+def rounded(exact: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Round to a dtype; overflow becomes infinity."""
+    with np.errstate(over="ignore"):
+        if dtype == "bfloat16":
+            single = exact.astype(np.float32)
+            bits = single.view(np.uint32)
+            even = ((bits >> 16) & 1) + np.uint32(0x7FFF)
+            rounded_bits = ((bits + even) & np.uint32(0xFFFF0000)).view(np.float32)
+            return np.where(np.isnan(single), single, rounded_bits).reshape(exact.shape)
+        if dtype == "float16":
+            return exact.astype(np.float16).astype(np.float32)
+        return exact.astype("complex64" if dtype == "complex32" else dtype)
+
+
+def as_accurate(actual: Values, native: Values, exact: NDArray[Any]) -> bool:
+    """Whether the device is as close to a wider reference as the CPU, up to a small factor."""
+    if not native.inexact or exact.shape != actual.array.shape:
+        return False
+    right = rounded(exact, actual.dtype)
+    if close(actual, Values(right, actual.dtype)):
+        return True
+    with np.errstate(invalid="ignore", over="ignore"):
+        finite = np.isfinite(right) & np.isfinite(native.array)
+        if not np.isclose(actual.array[~finite], right[~finite], rtol=1e-5, atol=1e-8, equal_nan=True).all():
+            return False
+        if not np.isfinite(actual.array[finite]).all():
+            return False
+        ours = np.abs(actual.array.astype(exact.dtype) - exact)[finite]
+        theirs = np.abs(native.array.astype(exact.dtype) - exact)[finite]
+        size = np.abs(right.astype(exact.dtype))[finite]
+    if not ours.size:
+        return True
+    rtol, atol = TOLERANCES.get(actual.dtype, (0.0, 0.0))
+    allowed = ERROR_FACTOR * float(theirs.max())
+    if actual.dtype in EPSILONS:
+        allowed += LOW_PRECISION_UNITS * EPSILONS[actual.dtype] * float(size.max())
+    return bool((ours <= atol + rtol * size + allowed).all())
+
+
+def measure(actual: Values, expected: Values, tolerance: Tolerance | None = None) -> dict[str, Any]:
+    """Count mismatches, locate the largest errors, and count NaN and infinity mismatches."""
+    ours, right = np.atleast_1d(actual.array), np.atleast_1d(expected.array)
+    wide = np.complex128 if ours.dtype.kind == "c" else np.float64
+    a, e = ours.astype(wide), right.astype(wide)
+    rtol, atol = tolerance or TOLERANCES.get(actual.dtype, (0.0, 0.0))
+    with np.errstate(all="ignore"):
+        wrong = ~np.isclose(a, e, rtol=rtol, atol=atol, equal_nan=True)
+        finite = np.isfinite(a) & np.isfinite(e)
+        absolute = np.where(finite, np.abs(a - e), 0.0)
+        relative = np.where(finite & (e != 0), absolute / np.abs(e), 0.0)
+    worst = np.where(wrong & finite, absolute, -1.0) if (wrong & finite).any() else wrong
+    where = tuple(int(i) for i in np.unravel_index(int(worst.argmax()), ours.shape))
+    return {
+        "problem": "values differ",
+        "wrong": int(wrong.sum()),
+        "of": int(ours.size),
+        "max_abs": float(absolute.max()),
+        "max_rel": float(relative.max()),
+        "at": list(where),
+        "got": str(ours[where].item()),
+        "expected": str(right[where].item()),
+        "nan": int((np.isnan(a) != np.isnan(e)).sum()),
+        "inf": int((np.isinf(a) != np.isinf(e)).sum()),
+    }
+
+
+def distribution(drawn: NDArray[Any], expected: NDArray[Any]) -> str:
+    """Compare random values by a two-sample Kolmogorov-Smirnov test; empty if they agree or are too few."""
+    ours, right = (_numbers(values) for values in (drawn, expected))
+    if min(ours.size, right.size) < MIN_DRAWN:
+        return ""
+    if not np.isfinite(ours).all() and np.isfinite(right).all():
+        return "random values are not finite"
+    points = np.unique(np.concatenate([ours, right]))
+    share = [np.searchsorted(np.sort(s), points, side="right") / s.size for s in (ours, right)]
+    distance = float(np.abs(share[0] - share[1]).max())
+    limit = KS_CRITICAL * ((ours.size + right.size) / (ours.size * right.size)) ** 0.5
+    if distance <= limit:
+        return ""
+    return (
+        f"random values are distributed differently: Kolmogorov-Smirnov distance {distance:.3f}, limit {limit:.3f} "
+        f"(mean {float(ours.mean()):.4g}, expected {float(right.mean()):.4g})"
+    )
+
+
+def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
+    flat = values.ravel()
+    return (np.concatenate([flat.real, flat.imag]) if flat.dtype.kind == "c" else flat).astype(np.float64)

@@ -1,0 +1,1 @@
+"""Captures the operator calls of each framework: arguments, results, source location and saved inputs."""

@@ -1,8 +1,0 @@
-"""Sampling at the places of a grid."""
-
-from hardpoint.ops.phi import PLAIN, Kernels
-
-KERNELS: Kernels = {
-    "grid_sampler": {"grid_sample": PLAIN},
-    "grid_sampler_backward": {"grid_sample_grad": PLAIN},
-}

@@ -1,0 +1,8 @@
+"""Grid sampling."""
+
+from hardpoint.ops.phi import PLAIN, Kernels
+
+KERNELS: Kernels = {
+    "grid_sampler": {"grid_sample": PLAIN},
+    "grid_sampler_backward": {"grid_sample_grad": PLAIN},
+}

@@ -1,1 +1,0 @@
-"""Tools around the operator tables."""
