@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, needs_compiler]
 ITEMS = 4
 
 
-def both(tmp_path: Path, name: str, description: str, call: Callable[[Kernel], torch.Tensor]) -> torch.Tensor:
+def check_both(tmp_path: Path, name: str, description: str, call: Callable[[Kernel], torch.Tensor]) -> torch.Tensor:
     one = call(Kernel(tmp_path, name, description, 1))
     several = call(Kernel(tmp_path, name, description, ITEMS))
     assert torch.equal(one.view(torch.uint8), several.view(torch.uint8))
@@ -41,7 +41,7 @@ def test_random(tmp_path, distribution, dtype, offset):
         run(run.groups(N), out, N, 5, 2**32 - 9, c_double(0.25), c_double(1.5), 0, 0)
         return out
 
-    both(tmp_path, "random:fill", f"T={dtype} DIST={distribution} WIDE={int(dtype == 'f64')}", call)
+    check_both(tmp_path, "random:fill", f"T={dtype} DIST={distribution} WIDE={int(dtype == 'f64')}", call)
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -54,7 +54,7 @@ def test_dropout(tmp_path, offset):
         assert torch.equal(out, x * mask * 2)
         return out
 
-    both(tmp_path, "random:dropout", "T=f32", call)
+    check_both(tmp_path, "random:dropout", "T=f32", call)
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -67,11 +67,11 @@ def test_dropout_backward(tmp_path, count, offset):
         run(run.groups(count), out, grad, mask, count, c_double(2.0))
         return out
 
-    assert torch.equal(both(tmp_path, "random:dropout_backward", "T=f32", call), grad * mask * 2)
+    assert torch.equal(check_both(tmp_path, "random:dropout_backward", "T=f32", call), grad * mask * 2)
 
 
 @pytest.mark.parametrize("sampler", ["gamma", "poisson"])
-def test_rejection(tmp_path, sampler):
+def test_rejection_sampling(tmp_path, sampler):
     parameter = torch.rand(N) * 40
 
     def call(run: Kernel) -> torch.Tensor:
@@ -79,7 +79,7 @@ def test_rejection(tmp_path, sampler):
         run(run.groups(N), out, parameter, N, 5, 0)
         return out
 
-    both(tmp_path, f"random:{sampler}", "T=f32", call)
+    check_both(tmp_path, f"random:{sampler}", "T=f32", call)
 
 
 def test_copy(tmp_path):
@@ -92,7 +92,7 @@ def test_copy(tmp_path):
         run(run.groups(N), out, source, N, table)
         return out
 
-    assert torch.equal(both(tmp_path, "copy:strided", "R=i16 T=f32 DIMS=3 INNER=1", call), source.mT.to(torch.int16))
+    assert torch.equal(check_both(tmp_path, "copy:strided", "R=i16 T=f32 DIMS=3 INNER=1", call), source.mT.to(torch.int16))
 
 
 def test_copy_of_complex_numbers(tmp_path):
@@ -103,7 +103,7 @@ def test_copy_of_complex_numbers(tmp_path):
         run(run.groups(N), out, real, N, integers([N, *[0] * 7], [1, *[0] * 7], [1, *[0] * 7]))
         return out
 
-    made = both(tmp_path, "copy:strided", "R=c64 T=f32 DIMS=1 INNER=2", to_complex)
+    made = check_both(tmp_path, "copy:strided", "R=c64 T=f32 DIMS=1 INNER=2", to_complex)
     assert torch.equal(made, real.to(torch.complex64))
     numbers = torch.complex(torch.randint(2, (N,)).float(), torch.randint(2, (N,)).float())
 
@@ -112,7 +112,7 @@ def test_copy_of_complex_numbers(tmp_path):
         run(run.groups(N), out, numbers, N, integers([N, *[0] * 7], [1, *[0] * 7], [1, *[0] * 7]))
         return out
 
-    made = both(tmp_path, "copy:strided", "R=bool T=c64 DIMS=1 INNER=2", to_bool)
+    made = check_both(tmp_path, "copy:strided", "R=bool T=c64 DIMS=1 INNER=2", to_bool)
     assert torch.equal(made, numbers.to(torch.bool).byte())
 
 
@@ -131,11 +131,11 @@ def test_transpose(tmp_path, name, dtype, shape):
         run(batch * -(-height // 32) * -(-width // 32), out, source, table)
         return out
 
-    assert torch.equal(both(tmp_path, "copy:transpose", f"T={name} DIMS=3 BLOCK=32", call), source.mT)
+    assert torch.equal(check_both(tmp_path, "copy:transpose", f"T={name} DIMS=3 BLOCK=32", call), source.mT)
 
 
 @pytest.mark.parametrize("slots", [8, 40])
-def test_lists(tmp_path, slots):
+def test_foreach(tmp_path, slots):
     sizes = [(k * 37 % 11) ** 4 // 9 for k in range(slots - 3)] + [0] * 3
     a, b = ([torch.randn(size) for size in sizes] for _ in range(2))
 
@@ -147,13 +147,13 @@ def test_lists(tmp_path, slots):
         run(first[-1], *out, *a, *b, table)
         return torch.cat(out)
 
-    made = both(tmp_path, "foreach:map2", f"T=f32 SLOTS={slots} OP=20 ONE=0", call)
+    made = check_both(tmp_path, "foreach:map2", f"T=f32 SLOTS={slots} OP=20 ONE=0", call)
     torch.testing.assert_close(made, torch.cat([x + 0.5 * k * y for k, (x, y) in enumerate(zip(a, b, strict=True))]))
 
 
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 @pytest.mark.parametrize(
-    ("name", "description", "each"),
+    ("name", "description", "elements_per_item"),
     [
         ("random:fill", "T=f32 DIST=1 WIDE=0", 16),
         ("random:search", "T=f32", 4),
@@ -162,10 +162,10 @@ def test_lists(tmp_path, slots):
         ("foreach:map2", "T=f16 SLOTS=40 OP=20 ONE=0", 16),
     ],
 )
-def test_other_dialects(name, description, each, dialect):
+def test_other_dialects(name, description, elements_per_item, dialect):
     made = generator.generate(name, description, dialect, 64)
     assert made is not None
     source, entry, elements = made
-    assert elements == each * 64
+    assert elements == elements_per_item * 64
     head = source[: source.index(f" {entry}(")].rsplit("\n", 1)[1]
     assert {"opencl": "__kernel", "cuda": "__global__"}[dialect] in head

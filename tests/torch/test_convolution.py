@@ -14,7 +14,7 @@ import hardpoint
 ORDINARY = (functional.conv1d, functional.conv2d, functional.conv3d)
 TRANSPOSED = (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)
 
-#: 16-bit results are rounded once, and so is a gradient's sum.
+#: 16-bit results are rounded once, as are summed gradients.
 TOLERANCE = {
     torch.float64: {"rtol": 1e-10, "atol": 1e-10},
     torch.float32: {"rtol": 1e-4, "atol": 1e-4},
@@ -63,10 +63,10 @@ def draw(
 
 def arrange(rng: random.Random, tensor: torch.Tensor) -> torch.Tensor:
     """The same values in a random layout."""
-    layout = rng.choice(["plain", "plain", "channels last", "steps", "reversed"])
+    layout = rng.choice(["plain", "plain", "channels last", "strided", "reversed"])
     if layout == "channels last" and tensor.dim() > 3:
         return tensor.contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
-    if layout == "steps":
+    if layout == "strided":
         wide = torch.empty(*tensor.shape[:-1], 2 * tensor.shape[-1], dtype=tensor.dtype, device=tensor.device)
         wide[..., ::2] = tensor
         return wide[..., ::2]
@@ -193,7 +193,7 @@ def test_empty_batch() -> None:
     assert layer.weight.grad.abs().sum().item() == 0
 
 
-def test_channels_last_stays() -> None:
+def test_channels_last_is_preserved() -> None:
     x = torch.randn(2, 5, 8, 8, device="sim").to(memory_format=torch.channels_last)
     layer = torch.nn.Conv2d(5, 6, 3, padding=1).sim()
     assert layer(x).is_contiguous(memory_format=torch.channels_last)
@@ -231,7 +231,7 @@ def test_integers(dimensions: int, transposed: bool) -> None:
     function = (TRANSPOSED if transposed else ORDINARY)[dimensions - 1]
     for _ in range(12):
         sizes, weight_sizes, arguments = draw(rng, dimensions, transposed)
-        # Beyond the range of float64: products must be computed with integers.
+        # Products exceed 2**53, which float64 cannot represent exactly.
         x, weight = (torch.randint(-(2**31), 2**31, s) for s in (sizes, weight_sizes))
         channels = weight.shape[1] * arguments["groups"] if transposed else weight.shape[0]
         bias = torch.randint(-(2**40), 2**40, (channels,)) if rng.random() < 0.5 else None

@@ -51,7 +51,7 @@ inline bool launch_vendor(Operator& op, const Kernel& kernel, Stream& stream, co
   return true;
 }
 
-// A call with at most kMaxArgs arguments that passes views unchanged, without copies. Views must outlive run().
+// A call with at most kMaxArgs arguments that passes views without copying them. Views must outlive run().
 template <int kMaxArgs>
 class KernelCall {
  public:

@@ -147,7 +147,7 @@ void BlockHeap::merge_all_bins() {
 
 size_t BlockHeap::segment_size(size_t block_size) {
   if (block_size <= kSmallRequest) return kSmallSegment;
-  if (block_size < kLargeRequest) return kLargeSegment;
+  if (block_size < kOwnSegment) return kLargeSegment;
   return round_up(block_size, kSegmentRounding);
 }
 

@@ -2,8 +2,8 @@
 // no plug-in and takes no lock: the allocator calls it with its lock held.
 //
 // A freed block of up to 64 KiB goes unmerged into a bin of its exact size, where the next request of that size finds
-// it without a search. Bins are merged into the ordered sets when a request finds no block, when they hold more than
-// kMaxBinnedBytes, and before segments are returned to the plug-in.
+// it without a search. Bins are merged into the ordered sets when a request for the small pool finds no block, when
+// another block would take them past kMaxBinnedBytes, and before segments are returned to the plug-in.
 #pragma once
 
 #include <array>
@@ -24,12 +24,15 @@ namespace hp {
 
 constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
 constexpr size_t kMinBlock = 512;  // block sizes are multiples of this
-// Requests up to this come from the small pool. Also the smallest remainder that a large block is split for.
+// Requests up to this come from the small pool, others from the large pool. A block of the large pool is split if more
+// than this remains.
 constexpr size_t kSmallRequest = kMiB;
-constexpr size_t kSmallSegment = 2 * kMiB;     // segment size of the small pool
-constexpr size_t kLargeRequest = 10 * kMiB;    // large-pool requests below this share segments of kLargeSegment
-constexpr size_t kLargeSegment = 20 * kMiB;    // the others get a segment each
-constexpr size_t kSegmentRounding = 2 * kMiB;  // the size of which is a multiple of this
+constexpr size_t kSmallSegment = 2 * kMiB;
+// Requests of the large pool below kOwnSegment share segments of kLargeSegment bytes. Others get their own segment,
+// whose size is rounded up to a multiple of kSegmentRounding.
+constexpr size_t kOwnSegment = 10 * kMiB;
+constexpr size_t kLargeSegment = 20 * kMiB;
+constexpr size_t kSegmentRounding = 2 * kMiB;
 constexpr size_t kMaxBinned = 64 * kKiB;
 constexpr size_t kNumBins = kMaxBinned / kMinBlock;
 constexpr size_t kMaxBinnedBytes = 16 * kMiB;  // per stream

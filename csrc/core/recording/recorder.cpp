@@ -73,7 +73,7 @@ void Recorder::begin_segment() {
 
 std::string Recorder::end_segment() {
   for (const Drawn& drawn : drawn_) {
-    if (!drawn.used) refuse("it draws random numbers that no kernel takes as seed and offset");
+    if (!drawn.used) refuse("it draws random numbers, but no kernel receives their seed and offset");
   }
   if (refused_.empty()) return "";
   recording_->steps.erase(recording_->steps.begin() + static_cast<ptrdiff_t>(first_step_), recording_->steps.end());
@@ -115,7 +115,8 @@ void Recorder::on_allocate(const Block* block, const void* address, size_t bytes
   blocks_[block] = base;
 }
 
-// The caller may free an input during the run, and the allocator may merge its memory with a neighbor's.
+// Drops stale entries that overlap [begin, end): the caller may free an input during the run, and the allocator may
+// merge its memory with a neighbor's.
 void Recorder::forget(const char* begin, const char* end) {
   auto entry = live_.lower_bound(begin);
   if (entry != live_.begin()) {
@@ -173,7 +174,7 @@ void Recorder::bind_draws(RecordedStep& step, const std::function<int64_t*(uint3
 
 void Recorder::on_launch(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups,
                          const HpLaunchArg* args, uint32_t num_args) {
-  if (&stream != &stream_) return refuse("it works on another stream");
+  if (&stream != &stream_) return refuse("it runs on another stream");
   RecordedStep step(RecordedStep::kPortable, &op);
   step.portable = &kernel;
   step.groups = groups;
@@ -202,7 +203,7 @@ void Recorder::on_launch(Operator& op, const PortableKernel& kernel, Stream& str
 
 void Recorder::on_launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args,
                          int32_t num_args) {
-  if (&stream != &stream_) return refuse("it works on another stream");
+  if (&stream != &stream_) return refuse("it runs on another stream");
   RecordedStep step(RecordedStep::kVendor, const_cast<Operator*>(&op));  // operators are interned, never const objects
   step.vendor = &kernel;
   size_t tensors = 0, dimensions = 0;
@@ -242,7 +243,7 @@ void Recorder::on_launch(const Operator& op, const Kernel& kernel, Stream& strea
 }
 
 void Recorder::on_copy(void* to, const void* from, size_t bytes, Stream& stream) {
-  if (&stream != &stream_) return refuse("it works on another stream");
+  if (&stream != &stream_) return refuse("it runs on another stream");
   RecordedStep step(RecordedStep::kCopy, nullptr);
   step.bytes = bytes;
   for (const void* address : {static_cast<const void*>(to), from}) {

@@ -8,7 +8,7 @@ namespace hp::torch_adapter::ops {
 namespace {
 
 template <auto kScan>
-bool into(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim) {
+bool scan_into(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   if (out.numel() == 0) return true;
   if (self.dim() == 0) {
@@ -24,24 +24,24 @@ bool into(const Overload& overload, const Tensor& out, const Tensor& self, int64
 
 using OptionalDtype = std::optional<at::ScalarType>;
 bool cumsum(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, OptionalDtype /*dtype*/) {
-  return into<&hp::ops::cumsum>(overload, out, self, dim);
+  return scan_into<&hp::ops::cumsum>(overload, out, self, dim);
 }
 bool cumprod(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, OptionalDtype /*dtype*/) {
-  return into<&hp::ops::cumprod>(overload, out, self, dim);
+  return scan_into<&hp::ops::cumprod>(overload, out, self, dim);
 }
 
-bool has_logarithm(const Tensor& self) { return at::isFloatingType(c10::toRealValueType(self.scalar_type())); }
+bool is_floating_or_complex(const Tensor& self) { return at::isFloatingType(c10::toRealValueType(self.scalar_type())); }
 
 OptionalTensor logcumsumexp(const Overload& overload, const Tensor& self, int64_t dim) {
-  if (!has_logarithm(self)) return {};  // the CPU tier raises torch's error
+  if (!is_floating_or_complex(self)) return {};  // the CPU tier raises torch's error
   const Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index());
-  if (!into<&hp::ops::logcumsumexp>(overload, out, self, dim)) return {};
+  if (!scan_into<&hp::ops::logcumsumexp>(overload, out, self, dim)) return {};
   return out;
 }
 bool logcumsumexp(const Overload& overload, const Tensor& self, int64_t dim, const Tensor& out) {
-  if (!has_logarithm(self) || out.scalar_type() != self.scalar_type()) return false;
+  if (!is_floating_or_complex(self) || out.scalar_type() != self.scalar_type()) return false;
   at::native::resize_output(out, self.sizes());
-  return into<&hp::ops::logcumsumexp>(overload, out, self, dim);
+  return scan_into<&hp::ops::logcumsumexp>(overload, out, self, dim);
 }
 
 // Outputs have their final sizes.

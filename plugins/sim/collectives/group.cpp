@@ -35,7 +35,7 @@ enum : uint32_t { kHealthy, kFailing, kFailed };
 
 constexpr size_t whole_pages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-// A random id of this process, to detect ranks in one process: file locks do not tell them apart.
+// A random id of this process, to detect several ranks in one process, which file locks cannot tell apart.
 uint64_t process_token() {
   static const uint64_t token = [] {
     uint64_t random;
@@ -85,7 +85,7 @@ void GroupId::make(unsigned char id[HP_GROUP_ID_BYTES]) {
 
 GroupId::GroupId(const unsigned char id[HP_GROUP_ID_BYTES]) {
   memcpy(&content_, id, sizeof content_);
-  if (content_.magic != kMagic) throw StatusError(HP_INVALID_ARGUMENT, "not a group id of sim");
+  if (content_.magic != kMagic) throw StatusError(HP_INVALID_ARGUMENT, "not a sim group id");
 }
 
 std::string GroupId::unreachable_reason() const {
@@ -135,7 +135,7 @@ Group::~Group() {
 
 void Group::throw_different_sizes() const {
   throw StatusError(HP_INVALID_ARGUMENT, "the ranks disagree on the group size; rank " + std::to_string(rank) +
-                                             ", gives " + std::to_string(size));
+                                             " gives " + std::to_string(size));
 }
 
 void Group::map(const std::string& name) {
@@ -191,7 +191,7 @@ void Group::join() {
   uint32_t absent = kAbsent;
   // The lock does not stop the same process from joining twice; the state does.
   if (!locked || !self().state.compare_exchange_strong(absent, kJoined))
-    throw StatusError(HP_INVALID_ARGUMENT, "rank " + std::to_string(rank) + " has joined the group already");
+    throw StatusError(HP_INVALID_ARGUMENT, "rank " + std::to_string(rank) + " has already joined the group");
   wake_others();
 }
 
@@ -221,8 +221,8 @@ void Group::reserve_channel(int to) {
 
 // --- waiting ---------------------------------------------------------------------------------------------------------
 
-void Group::wake(int of) {
-  Member& other = members_[of];
+void Group::wake(int peer) {
+  Member& other = members_[peer];
   other.wake_counter.fetch_add(1);
   if (other.sleepers.load() != 0) syscall(SYS_futex, &other.wake_counter, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
@@ -267,11 +267,11 @@ void Group::wait(const std::string& call, const std::function<RankSet()>& pendin
   }
 }
 
-bool Group::process_is_gone(int of) const {
+bool Group::process_is_gone(int peer) const {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  lock.l_start = of;
+  lock.l_start = peer;
   lock.l_len = 1;
   return fcntl(fd_, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
@@ -312,8 +312,8 @@ std::string Group::describe(RankSet ranks) const {
 // --- failures --------------------------------------------------------------------------------------------------------
 
 void Group::fail(HpStatus status, const std::string& what) noexcept {
-  uint32_t fine = kHealthy;
-  if (header_->failure.compare_exchange_strong(fine, kFailing)) {
+  uint32_t expected = kHealthy;
+  if (header_->failure.compare_exchange_strong(expected, kFailing)) {
     header_->status = status;
     snprintf(header_->message, sizeof header_->message, "%s", what.c_str());
     header_->failure.store(kFailed, std::memory_order_release);

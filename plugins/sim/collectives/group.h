@@ -78,10 +78,10 @@ class Group {
 
   const int rank, size;
 
-  Member& member(int of) const { return members_[of]; }
+  Member& member(int peer) const { return members_[peer]; }
   Member& self() const { return members_[rank]; }
   Channel& channel(int from, int to) const { return channels_[from * size + to]; }
-  char* slot(int of, uint64_t step) const { return slots_ + (of * 2 + step % 2) * kSlotBytes; }
+  char* slot(int peer, uint64_t step) const { return slots_ + (peer * 2 + step % 2) * kSlotBytes; }
   char* channel_slot(int from, int to, uint64_t number) const {
     return channel_data_ + ((from * size + to) * kChannelSlots + number % kChannelSlots) * kChannelSlotBytes;
   }
@@ -101,7 +101,7 @@ class Group {
   // Waits until `pending` returns no ranks; polls it. Throws StatusError if the group fails meanwhile; fails the group
   // on timeout or if a pending rank has left. Waiting for the own rank has no time limit.
   void wait(const std::string& call, const std::function<RankSet()>& pending);
-  void wake(int of);
+  void wake(int peer);
   void wake_others();
 
   // Fails the group for all ranks; the first failure wins. Callable from any thread.
@@ -119,7 +119,7 @@ class Group {
   void join();
   void wait_for_members();
   void unmap();
-  bool process_is_gone(int of) const;
+  bool process_is_gone(int peer) const;
   // Fails the group if a pending rank has left or its process has ended.
   void check_peers(const std::string& call, const std::function<RankSet()>& pending, bool check_processes);
 

@@ -1,4 +1,4 @@
-// The error of a queued task. Streams that wait for the task's event share it; it is reported once.
+// The error of a queued task. Streams that wait for the task's event share this error, which is reported only once.
 #pragma once
 
 #include <atomic>

@@ -36,7 +36,7 @@ def _forward_backward(
 
 
 def _check_sample(info: Any, data: Any, dtype: torch.dtype, training: bool) -> str | None:
-    """Describe a mismatch for one constructor and call; empty if there is none, None if the CPU rejects it."""
+    """Describe the mismatch of one constructed module and call: empty if none, None if the sample is skipped."""
     device = hardpoint.torch.device_name() or ""
     sample = Sample(None, tuple(data.forward_input.args), dict(data.forward_input.kwargs))
     if any(t.layout is not torch.strided for t in sample.tensors()):
@@ -57,8 +57,8 @@ def _check_sample(info: Any, data: Any, dtype: torch.dtype, training: bool) -> s
             # Also create the parameters on the device. (Not after .to(device): torch then turns lazy parameters into
             # ordinary ones on devices it does not know.)
             with torch.device(device):
-                made = info.module_cls(*data.constructor_input.args, **data.constructor_input.kwargs).to(dtype)
-            made(*placed.args, **placed.kwargs)
+                lazy = info.module_cls(*data.constructor_input.args, **data.constructor_input.kwargs).to(dtype)
+            lazy(*placed.args, **placed.kwargs)
         actual, _ = _forward_backward(ours, placed, seeds, device)
         torch.accelerator.synchronize()
     except Exception as error:

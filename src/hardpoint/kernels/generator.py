@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hardpoint import ops
 from hardpoint.kernels import fused, pointwise, template
-from hardpoint.ops import special
 from hardpoint.ops.reduction import RULES
 
 FOLDER = Path(__file__).parent
@@ -53,6 +52,12 @@ def generate(name: str, description: str, dialect: str, group_size: int) -> tupl
     return pointwise.source(op, spec, dialect, group_size, head)
 
 
+@functools.cache
+def _special_functions() -> tuple[str, ...]:
+    """Functions of the header of special functions, which takes long to compile."""
+    return tuple(re.findall(r"^HP_FN \w+ HP_F\((\w+)\)", header("math_special_template.h"), flags=re.M))
+
+
 def _uses_special(text: str, form: str) -> bool:
     """Whether a text names a special function, written in the given form."""
-    return any(form.format(op.name) in text for op in special.OPS)
+    return any(form.format(name) in text for name in _special_functions())

@@ -1,4 +1,4 @@
-"""Fused attention in terms of plain operators. The CPU has no such overload."""
+"""Fused attention in terms of plain operators. The CPU has no fused overload."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def forward(
 def backward(
     gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, *rest: Any
 ) -> list[Tensor | None]:
-    """Its backward without dropout. Explicit, because autograd is disabled inside tools."""
+    """Backward of :func:`forward` without dropout. Explicit, because autograd is disabled inside tools."""
     causal, scale = rest[8], _scale(query, rest[-1])
     keys, values = _expand_heads(query, key, value)
     queries, gradients = _widen(query), _widen(gradient)

@@ -11,7 +11,7 @@ from hardpoint.debug._calls.torch_copy import replace, tensors
 from hardpoint.debug._comparison import attention
 from hardpoint.ops.torch_overloads import ATTENTION, CPU_NAMES
 
-#: Dtype -> the dtype of its wider reference.
+#: Dtype -> the wider dtype of its reference.
 WIDER = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
@@ -26,7 +26,7 @@ class NoReferenceError(Exception):
 
 
 def cpu_overload(name: str) -> Any:
-    """The CPU's function for an overload, which may have another name."""
+    """The function to call on the CPU for an overload; its name may differ."""
     bare = name.removeprefix("aten::")
     return schema.overload(f"aten::{CPU_NAMES[bare]}" if bare in CPU_NAMES else name)
 
@@ -50,10 +50,10 @@ def _cpu_arguments(name: str, arguments: list[Any]) -> tuple[list[Any], dict[str
 
 
 def call(name: str, arguments: list[Any]) -> list[Any]:
-    """Run an overload on CPU arguments, in place where it writes them. Raises :class:`NoReferenceError`."""
+    """Run an overload on CPU arguments, modifying those that it writes. Raises :class:`NoReferenceError`."""
     if (composed := ATTENTION.get(name.removeprefix("aten::"))) is not None:
         if schema.by_name(name, arguments)["dropout_p"] != 0:
-            raise NoReferenceError("dropout drops other elements on every device")
+            raise NoReferenceError("dropout drops different elements on each device")
         return list(getattr(attention, composed)(*arguments))
     positional, keywords = _cpu_arguments(name, arguments)
     function = cpu_overload(name)

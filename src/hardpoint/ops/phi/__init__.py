@@ -1,8 +1,9 @@
-"""Mapping of Paddle kernels to standard operators, with one module per file of csrc/paddle/ops.
+"""Mapping of Paddle kernels to standard operators, one module per table of :mod:`hardpoint.ops`.
 
 ``KERNELS`` maps standard operator -> Paddle kernel -> :class:`Phi`. Kernels of custom operators are implemented by a
 function of the same name in ``csrc/paddle/ops/<family>.cpp``. ``COMPOSED`` lists kernels that such a function composes
-of several standard operators, ``PAIRS`` gradients of binary functions, and ``SIGNATURES`` kernels that Paddle has for
+of several standard operators, ``PAIRS`` gradients of binary functions (both only in modules with a file of the same
+name there), and ``SIGNATURES`` kernels that Paddle has for
 GPUs only, so that there is no CPU kernel to take the signature from.
 """
 

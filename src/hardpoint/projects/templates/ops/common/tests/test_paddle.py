@@ -17,9 +17,9 @@ def test_values_and_gradients(device, shapes):
     out = silu_mul(gate, up)
     gradients = paddle.grad(out.sum(), [gate, up])
     expected = paddle.nn.functional.silu(gate) * up
-    right = paddle.grad(expected.sum(), [gate, up])
+    expected_gradients = paddle.grad(expected.sum(), [gate, up])
     assert out.place == gate.place
-    for a, b in zip((out, *gradients), (expected, *right), strict=True):
+    for a, b in zip((out, *gradients), (expected, *expected_gradients), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
 
 
