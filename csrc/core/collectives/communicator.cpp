@@ -2,6 +2,9 @@
 
 #include <vector>
 
+#include "core/collectives/host_reduction.h"
+#include "core/tracing/tracer.h"
+
 namespace hp {
 namespace {
 
@@ -47,28 +50,39 @@ bool Communicator::supported(HpStatus status, const char* function) const {
   return true;
 }
 
+template <typename Call>
+bool Communicator::traced(const char* function, size_t bytes, Stream& stream, Call call) const {
+  TraceScope trace(TraceKind::kCollective, function, stream, bytes);
+  if (supported(call(), function)) return true;
+  trace.discard();
+  return false;
+}
+
 bool Communicator::all_reduce(void* dst, const void* src, size_t count, HpElement element, HpReduction reduction,
                               Stream& stream) {
-  return table_.all_reduce != nullptr &&
-         supported(table_.all_reduce(handle_, dst, src, count, element, reduction, stream.handle()), "all_reduce");
+  return table_.all_reduce != nullptr && traced("all_reduce", count * element_bytes(element), stream, [&] {
+           return table_.all_reduce(handle_, dst, src, count, element, reduction, stream.handle());
+         });
 }
 
 bool Communicator::reduce(void* dst, const void* src, size_t count, HpElement element, HpReduction reduction, int root,
                           Stream& stream) {
-  return table_.reduce != nullptr &&
-         supported(table_.reduce(handle_, dst, src, count, element, reduction, root, stream.handle()), "reduce");
+  return table_.reduce != nullptr && traced("reduce", count * element_bytes(element), stream, [&] {
+           return table_.reduce(handle_, dst, src, count, element, reduction, root, stream.handle());
+         });
 }
 
 bool Communicator::reduce_scatter(void* dst, const void* src, size_t count, HpElement element, HpReduction reduction,
                                   Stream& stream) {
-  return table_.reduce_scatter != nullptr &&
-         supported(table_.reduce_scatter(handle_, dst, src, count, element, reduction, stream.handle()),
-                   "reduce_scatter");
+  return table_.reduce_scatter != nullptr && traced("reduce_scatter", count * element_bytes(element), stream, [&] {
+           return table_.reduce_scatter(handle_, dst, src, count, element, reduction, stream.handle());
+         });
 }
 
 bool Communicator::broadcast(void* data, size_t bytes, int root, Stream& stream) {
   if (table_.broadcast != nullptr) {
-    return supported(table_.broadcast(handle_, data, bytes, root, stream.handle()), "broadcast");
+    return traced("broadcast", bytes, stream,
+                  [&] { return table_.broadcast(handle_, data, bytes, root, stream.handle()); });
   }
   if (!has_pairs()) return false;
   start_group();
@@ -84,7 +98,8 @@ bool Communicator::broadcast(void* data, size_t bytes, int root, Stream& stream)
 
 bool Communicator::all_gather(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (table_.all_gather != nullptr) {
-    return supported(table_.all_gather(handle_, dst, src, bytes, stream.handle()), "all_gather");
+    return traced("all_gather", bytes, stream,
+                  [&] { return table_.all_gather(handle_, dst, src, bytes, stream.handle()); });
   }
   std::vector<PeerBuffer> sent(size, {const_cast<void*>(src), bytes}), received(size);
   for (int peer = 0; peer < size; ++peer) received[peer] = {static_cast<char*>(dst) + peer * bytes, bytes};
@@ -93,7 +108,8 @@ bool Communicator::all_gather(void* dst, const void* src, size_t bytes, Stream& 
 
 bool Communicator::all_to_all(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (table_.all_to_all != nullptr) {
-    return supported(table_.all_to_all(handle_, dst, src, bytes, stream.handle()), "all_to_all");
+    return traced("all_to_all", bytes, stream,
+                  [&] { return table_.all_to_all(handle_, dst, src, bytes, stream.handle()); });
   }
   std::vector<PeerBuffer> sent(size), received(size);
   for (int peer = 0; peer < size; ++peer) {
@@ -139,11 +155,13 @@ bool Communicator::scatter(void* dst, const void* src, size_t bytes, int root, S
 }
 
 bool Communicator::send(const void* src, size_t bytes, int peer, Stream& stream) {
-  return table_.send != nullptr && supported(table_.send(handle_, src, bytes, peer, stream.handle()), "send");
+  return table_.send != nullptr &&
+         traced("send", bytes, stream, [&] { return table_.send(handle_, src, bytes, peer, stream.handle()); });
 }
 
 bool Communicator::receive(void* dst, size_t bytes, int peer, Stream& stream) {
-  return table_.receive != nullptr && supported(table_.receive(handle_, dst, bytes, peer, stream.handle()), "receive");
+  return table_.receive != nullptr &&
+         traced("receive", bytes, stream, [&] { return table_.receive(handle_, dst, bytes, peer, stream.handle()); });
 }
 
 void Communicator::start_group() {

@@ -58,6 +58,8 @@ class Communicator {
  private:
   std::string describe(const char* function) const;
   bool supported(HpStatus status, const char* function) const;
+  template <typename Call>
+  bool traced(const char* function, size_t bytes, Stream& stream, Call call) const;
   bool has_pairs() const { return table_.send && table_.receive && table_.group_start; }
 
   const HpCollectives& table_;

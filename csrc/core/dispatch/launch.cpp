@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/recording/recorder.h"
+#include "core/tracing/tracer.h"
 
 namespace hp {
 namespace {
@@ -126,9 +127,16 @@ bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMF
   Recorder* const active = recorder();
   {
     const Recorder::PauseScope paused(active);
-    if (call(kernel, args, num_args, &result) != 0) return declined_or_throw(op, kernel, stream);
+    TraceScope trace(TraceKind::kKernel, kernel.name, stream);
+    if (call(kernel, args, num_args, &result) != 0) {
+      trace.discard();
+      return declined_or_throw(op, kernel, stream);
+    }
     // A Python function may decline without an error.
-    if ((kernel.flags & kPythonKernel) && std::exchange(declined, false)) return false;
+    if ((kernel.flags & kPythonKernel) && std::exchange(declined, false)) {
+      trace.discard();
+      return false;
+    }
   }
   if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
   if (active != nullptr) active->on_launch(op, kernel, stream, args, num_args);

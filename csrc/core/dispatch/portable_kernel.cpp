@@ -1,6 +1,7 @@
 #include "core/dispatch/portable_kernel.h"
 
 #include "core/recording/recorder.h"
+#include "core/tracing/tracer.h"
 
 #include <cstdio>
 
@@ -80,6 +81,7 @@ void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, i
                                       " work-groups, a launch can have at most " + std::to_string(INT32_MAX));
   }
   const uint32_t count[3] = {static_cast<uint32_t>(groups), 1, 1}, group_size[3] = {compiler.group_size, 1, 1};
+  TraceScope trace(TraceKind::kKernel, op.name.c_str(), stream, 0, Tier::kPortable);
   HP_CHECK(compiler.launch(stream.device.index, stream.handle(), kernel.function, count, group_size, args, num_args),
            stream.device.name() + ": launch of " + op.name);
   if (Recorder* active = recorder()) active->on_launch(op, kernel, stream, groups, args, num_args);

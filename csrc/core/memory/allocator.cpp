@@ -236,12 +236,12 @@ OutOfMemory CachingAllocator::Impl::out_of_memory(size_t bytes, const std::strin
   text += "Hardpoint has " + describe_bytes(allocated) + " allocated and " + describe_bytes(reserved - allocated) +
           " cached (reserved but unallocated), largest free cached block " + describe_bytes(largest) + ". ";
   if (!reason.empty()) text += "The plug-in says: " + reason + ". ";
-  text += "Use a smaller batch, drop tensors that are no longer needed, or call empty_cache()";
+  text += "Use a smaller batch, or drop tensors that are no longer needed";
   if (share != 0) {
     char percent[32];
     std::snprintf(percent, sizeof(percent), "%.4g", share);
     text += "; the memory fraction is set to " + std::string(percent) + ", a limit of " + describe_bytes(limit_bytes) +
-            ": raise it with set_memory_fraction";
+            ": raise it with set_per_process_memory_fraction";
   }
   return OutOfMemory(text + ".");
 }
@@ -385,9 +385,13 @@ void CachingAllocator::set_memory_fraction(double fraction) {
   impl_->limit = static_cast<size_t>(std::floor(fraction * static_cast<double>(total)));
 }
 
-void CachingAllocator::release(Block* block) noexcept { block->segment->pool->stream->device.allocator().free(block); }
+Device& CachingAllocator::device_of(const Block* block) { return block->segment->pool->stream->device; }
+
+void CachingAllocator::release(Block* block) noexcept { device_of(block).allocator().free(block); }
 
 void* CachingAllocator::address(const Block* block) { return block->address; }
+
+size_t CachingAllocator::requested_bytes(const Block* block) { return block->requested; }
 
 Block* CachingAllocator::find(const void* ptr) {
   Guard guard(impl_->mutex);

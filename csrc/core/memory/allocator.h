@@ -1,9 +1,11 @@
 // Thread-safe caching allocator of one device. A stream reuses memory freed on it without waiting.
 //
-// Policy: requests are rounded up to kMinBlock and served from the stream's free blocks, else from a new segment that
-// the plug-in allocates. Sizes of blocks and segments are in block_heap.h, splitting in block_heap.cpp. If the plug-in
-// is out of memory, the allocator waits for other threads and pending streams, returns every unused segment and
-// retries. Otherwise segments are returned only by empty_cache().
+// Policy: a request is rounded up to a multiple of 512 bytes (kMinBlock) and served from the stream's free blocks, else
+// from a new segment: a piece of memory that the plug-in allocates, split into blocks. Sizes of blocks and segments are
+// in block_heap.h, splitting in block_heap.cpp. If the plug-in is out of memory, or the memory fraction is reached, the
+// allocator waits briefly for other threads, then for pending streams, returns every unused segment to the plug-in and
+// retries. Otherwise segments are returned only by empty_cache() and by the destructor. Pinned host memory has its own
+// policy: pinned_allocator.h.
 #pragma once
 
 #include <array>
@@ -63,6 +65,8 @@ class CachingAllocator {
   void record_stream(Block* block, Stream& stream);
 
   static void* address(const Block* block);
+  static size_t requested_bytes(const Block* block);
+  static Device& device_of(const Block* block);
   // The allocated block that contains `ptr`, or null. Walks the segment's blocks: for error messages and reports.
   Block* find(const void* ptr);
   // Base address and size of the plug-in allocation that contains the block, for interprocess handles.

@@ -7,6 +7,7 @@
 #include "core/dispatch/operator.h"
 #include "core/memory/allocator.h"
 #include "core/recording/recorder.h"
+#include "core/tracing/tracer.h"
 
 namespace hp {
 namespace {
@@ -257,17 +258,20 @@ std::pair<uint64_t, uint64_t> Device::memory_info() const {
 void Device::copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   if (Recorder* active = recorder()) active->refuse("it copies from the host");
+  TraceScope trace(TraceKind::kCopyToDevice, "copy to device", stream, bytes);
   HP_CHECK(plugin.table.copy_to_device(index, dst, src, bytes, stream.handle()), name() + ": copy to the device");
 }
 
 void Device::copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   if (Recorder* active = recorder()) active->refuse("it copies to the host");
+  TraceScope trace(TraceKind::kCopyToHost, "copy to host", stream, bytes);
   HP_CHECK(plugin.table.copy_to_host(index, dst, src, bytes, stream.handle()), name() + ": copy to the host");
 }
 
 void Device::copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
+  TraceScope trace(TraceKind::kCopyOnDevice, "copy on device", stream, bytes);
   HP_CHECK(plugin.table.copy_on_device(index, dst, src, bytes, stream.handle()), name() + ": copy on the device");
   if (Recorder* active = recorder()) active->on_copy(dst, src, bytes, stream);
 }
@@ -320,12 +324,14 @@ void Runtime::copy_peer(Device& dst_device, void* dst, Device& src_device, const
   if (&dst_device == &src_device) return src_device.copy_on_device(dst, src, bytes, stream);
   if (Recorder* active = recorder()) active->refuse("it copies between devices");
   if (plugin->peer.copy != nullptr) {
+    TraceScope trace(TraceKind::kCopyPeer, "copy between devices", stream, bytes);
     const HpStatus status = plugin->peer.copy(dst_device.index, dst, src_device.index, src, bytes, stream.handle());
     // HP_NOT_SUPPORTED: no link between these two devices. Copy through the host, as without HpPeer.
     if (status != HP_NOT_SUPPORTED) {
       HP_CHECK(status, "copy from " + src_device.name() + " to " + dst_device.name());
       return;
     }
+    trace.discard();
     take_message();
   }
   auto* staging = new std::vector<char>(bytes);

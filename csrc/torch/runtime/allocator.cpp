@@ -7,7 +7,23 @@
 namespace hp::torch_adapter {
 namespace {
 
-void release_block(void* block) { CachingAllocator::release(static_cast<Block*>(block)); }
+// Tells torch.profiler that memory was allocated or, with negative bytes, freed.
+void report_memory(Device& device, void* address, int64_t bytes) {
+  const AllocatorStats stats = device.allocator().stats();
+  c10::reportMemoryUsageToProfiler(address, bytes, static_cast<size_t>(stats.allocated_bytes[kAggregate].current),
+                                   static_cast<size_t>(stats.reserved_bytes[kAggregate].current),
+                                   c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(device.index)));
+}
+
+void release_block(void* context) {
+  auto* const block = static_cast<Block*>(context);
+  if (__builtin_expect(!c10::memoryProfilingEnabled(), 1)) return CachingAllocator::release(block);
+  Device& device = CachingAllocator::device_of(block);
+  void* const address = CachingAllocator::address(block);
+  const auto bytes = static_cast<int64_t>(CachingAllocator::requested_bytes(block));
+  CachingAllocator::release(block);
+  report_memory(device, address, -bytes);
+}
 
 c10::CachingAllocator::StatArray stats_to_torch(const StatArray& from) {
   c10::CachingAllocator::StatArray to;
@@ -28,6 +44,9 @@ class DeviceMemory final : public c10::DeviceAllocator {
     if (bytes == 0) return {nullptr, where};
     try {
       Block* block = device.allocator().allocate(bytes, current_stream(device));
+      if (__builtin_expect(c10::memoryProfilingEnabled(), 0)) {
+        report_memory(device, CachingAllocator::address(block), static_cast<int64_t>(bytes));
+      }
       return {CachingAllocator::address(block), block, &release_block, where};
     } catch (const OutOfMemory& error) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());

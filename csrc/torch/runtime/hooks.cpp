@@ -5,6 +5,7 @@
 
 #include "runtime/adapter.h"
 #include "runtime/generator.h"
+#include "runtime/profiler.h"
 
 namespace hp::torch_adapter {
 
@@ -65,6 +66,7 @@ void attach(Runtime& runtime) {
   mounted = &runtime;
   pinned = new PinnedAllocator(runtime);
   at::RegisterPrivateUse1HooksInterface(new Hooks);
+  register_profiler();
 }
 
 PinnedAllocator& pinned_allocator() { return *pinned; }

@@ -1,0 +1,264 @@
+#include "core/tracing/tracer.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace hp {
+
+std::atomic<bool> tracing_enabled{false};
+
+// A launch whose times are not known yet. Owns its events.
+struct TraceScope::Pending {
+  TraceRecord record;
+  Stream* stream;
+  Event* start = nullptr;  // null: timed by the host
+  Event* end = nullptr;
+  int exceptions;  // in flight when the launch began
+  uint64_t session;
+
+  Pending() = default;
+  Pending(const Pending&) = delete;
+  ~Pending() {
+    for (Event* event : {start, end}) {
+      if (event != nullptr) stream->device.release_event(event);
+    }
+  }
+};
+
+namespace {
+
+using Pending = TraceScope::Pending;
+using PendingList = std::vector<std::unique_ptr<Pending>>;
+
+// Launches that may wait for their times. Beyond this, finished ones are resolved, which returns their events.
+constexpr size_t kMaxPending = 4096, kResolveInterval = 512;
+
+thread_local uint64_t correlation = 0;
+
+int64_t host_ns() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
+}
+
+int32_t thread_id() {
+  static thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
+  return id;
+}
+
+// An event whose host time is known: ties the device's clock to the host's.
+struct Anchor {
+  Event* event;
+  int64_t host_ns;
+};
+
+struct Session {
+  std::mutex mutex;
+  uint64_t number = 0;
+  PendingList pending;
+  std::vector<TraceRecord> records;
+  std::map<const Device*, Anchor> anchors;
+};
+
+Session& session() {
+  static auto* one = new Session;
+  return *one;
+}
+
+// Records an event on the idle stream and waits for it. The tightest of a few tries gives its time.
+Anchor make_anchor(Stream& stream) {
+  Device& device = stream.device;
+  Anchor best{nullptr, 0};
+  int64_t shortest = INT64_MAX;
+  stream.wait();
+  for (int i = 0; i < 4; ++i) {
+    Event* event = device.acquire_event(true);
+    const int64_t before = host_ns();
+    event->record(stream);
+    event->synchronize();
+    const int64_t after = host_ns();
+    if (after - before < shortest) {
+      shortest = after - before;
+      std::swap(best.event, event);
+      best.host_ns = before + (after - before) / 2;
+    }
+    device.release_event(event);
+  }
+  return best;
+}
+
+// The anchor of the stream's device in this session; made on first use, outside the lock.
+Anchor anchor_of(Stream& stream) {
+  Session& current = session();
+  {
+    std::lock_guard<std::mutex> lock(current.mutex);
+    const auto found = current.anchors.find(&stream.device);
+    if (found != current.anchors.end()) return found->second;
+  }
+  const Anchor made = make_anchor(stream);
+  std::lock_guard<std::mutex> lock(current.mutex);
+  const auto [entry, added] = current.anchors.emplace(&stream.device, made);
+  if (!added) stream.device.release_event(made.event);
+  return entry->second;
+}
+
+// Fills in the times of a finished launch.
+TraceRecord resolve(Pending& launch, const Anchor& anchor) {
+  TraceRecord& record = launch.record;
+  try {
+    launch.end->synchronize();
+    const auto time = [&](const Event& event) {
+      return anchor.host_ns + static_cast<int64_t>(anchor.event->elapsed_ms(event) * 1e6);
+    };
+    record.start_ns = time(*launch.start);
+    record.end_ns = time(*launch.end);
+    // Half a round trip of uncertainty in the anchor must not put a kernel before its launch.
+    const int64_t early = record.launch_start_ns - record.start_ns;
+    if (early > 0) {
+      record.start_ns += early;
+      record.end_ns += early;
+    }
+    if (record.end_ns >= record.start_ns) return record;
+  } catch (const Error&) {  // also a failed kernel: the program's own synchronization reports it
+  }
+  record.timed_by_host = true;
+  record.start_ns = record.launch_start_ns;
+  record.end_ns = std::max(record.launch_end_ns, record.launch_start_ns);
+  return record;
+}
+
+// Resolves launches, all or only those that are done. Takes the session's lock, but not while it calls the plug-in.
+void resolve_pending(bool all) {
+  Session& current = session();
+  PendingList taken, rest;
+  std::vector<TraceRecord> done;
+  {
+    std::lock_guard<std::mutex> lock(current.mutex);
+    taken.swap(current.pending);
+  }
+  for (auto& launch : taken) {
+    bool ready = all;
+    try {
+      ready = ready || launch->end->query();
+      if (ready) done.push_back(resolve(*launch, anchor_of(*launch->stream)));
+    } catch (const Error&) {
+      ready = true;  // a failed device: drop the record
+    }
+    if (!ready) rest.push_back(std::move(launch));
+  }
+  std::lock_guard<std::mutex> lock(current.mutex);
+  current.records.insert(current.records.end(), done.begin(), done.end());
+  current.pending.insert(current.pending.begin(), std::make_move_iterator(rest.begin()),
+                         std::make_move_iterator(rest.end()));
+}
+
+void drop_session() {
+  Session& current = session();
+  PendingList pending;
+  std::map<const Device*, Anchor> anchors;
+  {
+    std::lock_guard<std::mutex> lock(current.mutex);
+    ++current.number;
+    pending.swap(current.pending);
+    anchors.swap(current.anchors);
+    current.records.clear();
+  }
+  for (const auto& [device, anchor] : anchors) const_cast<Device*>(device)->release_event(anchor.event);
+}
+
+bool has_timed_events(const Plugin& plugin) { return plugin.has_events() && plugin.events.elapsed != nullptr; }
+
+}  // namespace
+
+void start_trace() {
+  drop_session();
+  tracing_enabled.store(true, std::memory_order_relaxed);
+}
+
+std::vector<TraceRecord> stop_trace() {
+  tracing_enabled.store(false, std::memory_order_relaxed);
+  resolve_pending(true);
+  std::vector<TraceRecord> records;
+  {
+    std::lock_guard<std::mutex> lock(session().mutex);
+    records.swap(session().records);
+  }
+  drop_session();
+  std::stable_sort(records.begin(), records.end(),
+                   [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
+  return records;
+}
+
+void set_trace_correlation(uint64_t number) { correlation = number; }
+
+void TraceScope::begin(TraceKind kind, const char* name, Stream& stream, uint64_t bytes, Tier tier) noexcept {
+  auto launch = std::make_unique<Pending>();
+  launch->stream = &stream;
+  launch->exceptions = std::uncaught_exceptions();
+  launch->record = {kind,        tier,        false, name, current_operator(), &stream.device, stream.id, bytes,
+                    correlation, thread_id(), 0,     0};
+  try {
+    if (has_timed_events(stream.device.plugin)) {
+      anchor_of(stream);
+      launch->start = stream.device.acquire_event(true);
+      launch->end = stream.device.acquire_event(true);
+      launch->record.launch_start_ns = host_ns();
+      launch->start->record(stream);
+    } else {
+      if (kind != TraceKind::kCollective) stream.wait();  // earlier work does not count
+      launch->record.launch_start_ns = host_ns();
+    }
+  } catch (const Error&) {
+    return;  // the launch itself will report the failing device
+  }
+  {
+    std::lock_guard<std::mutex> lock(session().mutex);
+    launch->session = session().number;
+  }
+  pending_ = launch.release();
+}
+
+void TraceScope::discard() noexcept {
+  delete pending_;
+  pending_ = nullptr;
+}
+
+void TraceScope::end() noexcept {
+  std::unique_ptr<Pending> launch(pending_);
+  if (std::uncaught_exceptions() > launch->exceptions) return;  // the launch failed
+  Session& current = session();
+  try {
+    if (launch->end != nullptr) {
+      launch->end->record(*launch->stream);
+    } else if (launch->record.kind != TraceKind::kCollective) {
+      launch->stream->wait();
+    }
+  } catch (const Error&) {
+    return;
+  }
+  launch->record.launch_end_ns = host_ns();
+  size_t waiting = 0;
+  {
+    std::lock_guard<std::mutex> lock(current.mutex);
+    if (launch->session != current.number) return;  // the trace was stopped meanwhile
+    if (launch->end == nullptr) {
+      launch->record.timed_by_host = true;
+      launch->record.start_ns = launch->record.launch_start_ns;
+      launch->record.end_ns = launch->record.launch_end_ns;
+      current.records.push_back(launch->record);
+    } else {
+      current.pending.push_back(std::move(launch));
+    }
+    waiting = current.pending.size();
+  }
+  if (waiting >= kMaxPending && waiting % kResolveInterval == 0) resolve_pending(false);
+}
+
+}  // namespace hp
