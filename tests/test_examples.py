@@ -1,4 +1,4 @@
-"""The two hello plug-ins, built and used as in their READMEs."""
+"""The example plug-ins, built and used as in their READMEs."""
 
 from __future__ import annotations
 
@@ -27,17 +27,22 @@ def code_lines(path: Path) -> int:
     return sum(1 for line in code.splitlines() if line.strip())
 
 
+def make(name: str, folder: Path) -> Path:
+    """Build the plug-in of an example in C."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    copy = shutil.copytree(EXAMPLES / f"{name}_c", folder / name)
+    subprocess.run(["make", "-C", str(copy), "-B", f"PYTHON={sys.executable}"], check=True, capture_output=True)
+    return copy / f"lib{name}.so"
+
+
 @pytest.fixture(scope="module", params=["c", "python"])
 def hello(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Environment that mounts `hello`."""
     if request.param == "python":
         path = EXAMPLES / "hello_python" / "hello.py"
     else:
-        if shutil.which("make") is None:
-            pytest.skip("make is not installed")
-        folder = shutil.copytree(EXAMPLES / "hello_c", tmp_path_factory.mktemp("hello") / "hello_c")
-        subprocess.run(["make", "-C", str(folder), "-B", f"PYTHON={sys.executable}"], check=True, capture_output=True)
-        path = folder / "libhello.so"
+        path = make("hello", tmp_path_factory.mktemp("hello"))
     return {"HARDPOINT_PLUGIN_PATH": str(path), "HARDPOINT_DEVICE": "hello"}
 
 
@@ -141,3 +146,61 @@ assert (torch.ones(2, device="hello") + 1).tolist() == [2, 2]
 @pytest.mark.parametrize("path", ["hello_c/hello.c", "hello_python/hello.py"])
 def test_length(path: str) -> None:
     assert 20 < code_lines(EXAMPLES / path) <= 60
+
+
+@pytest.fixture(scope="module")
+def streams(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Environment that mounts `streams`."""
+    path = make("streams", tmp_path_factory.mktemp("streams"))
+    return {"HARDPOINT_PLUGIN_PATH": str(path), "HARDPOINT_DEVICE": "streams"}
+
+
+def test_streams_example_is_short() -> None:
+    assert code_lines(EXAMPLES / "streams_c" / "streams.c") <= 300
+
+
+def test_streams_and_events_of_the_example(streams: dict[str, str], tmp_path: Path) -> None:
+    code = """
+import os, torch, hardpoint
+torch.manual_seed(0)
+x = torch.randn(64, 64)
+a = x.to("streams")
+side = torch.streams.Stream()
+start, end = torch.streams.Event(enable_timing=True), torch.streams.Event(enable_timing=True)
+b = a @ a
+start.record()
+with side:
+    side.wait_event(start)
+    start.record(side)           # again, while the first record may be pending
+    c = b.exp() + b
+    end.record(side)
+del start
+torch.streams.current_stream().wait_event(end)
+d = c.sum()
+end.synchronize()
+expected = x @ x
+torch.testing.assert_close(c.cpu(), expected.exp() + expected, rtol=1e-4, atol=1e-4)
+child = os.fork()
+if child == 0:
+    try:
+        a.cpu()
+        os._exit(1)
+    except RuntimeError as error:
+        os._exit(0 if "fork" in str(error) else 2)
+answer = dict(sum=d.item() / (expected.exp() + expected).sum().item(), child=os.waitpid(child, 0)[1],
+              query=[end.query(), side.query()], tiers=sorted({t for c in hardpoint.counters().values() for t in c}))
+"""
+    answer = ask_python(code, tmp_path, **streams)
+    assert answer["sum"] == pytest.approx(1, rel=1e-4)
+    assert answer["child"] == 0
+    assert answer["query"] == [True, True]
+    assert answer["tiers"] == ["portable"]
+
+
+def test_the_streams_example_conforms(streams: dict[str, str], tmp_path: Path) -> None:
+    code = """
+from hardpoint import check
+report = check.run(["abi", "runtime"])
+answer = [(r.entry, r.failure) for r in report.results if r.verdict == "failed"]
+"""
+    assert ask_python(code, tmp_path, **streams) == []

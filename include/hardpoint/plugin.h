@@ -12,6 +12,8 @@
  *  - Functions may be called from any thread, concurrently.
  *  - No exception may cross this boundary: a function returns HP_OK, or host->fail(status, message).
  *  - Strings and tables that the plug-in returns must stay valid and unchanged until the process ends.
+ *  - A child of fork() cannot use a device that its parent used. Functions return an error there, except `free`,
+ *    `destroy`, `unload` and `release_binary`, which do nothing and return HP_OK.
  */
 #ifndef HARDPOINT_PLUGIN_H_
 #define HARDPOINT_PLUGIN_H_
@@ -91,6 +93,7 @@ typedef struct HpStreams {
   size_t struct_size;
   /* `priority` is a hint: negative means more urgent. */
   HpStatus (*create)(int device, int priority, HpStream* stream);
+  /* Does not wait: work that is still queued runs to its end. The caller does not use the handle again. */
   HpStatus (*destroy)(int device, HpStream stream);
   /* Waits until the work queued so far has finished. Returns and clears the first failure of that work, if any.
    * `timeout_ms` 0 means no timeout; a driver without a timed wait may ignore the timeout. */
@@ -103,8 +106,10 @@ typedef struct HpStreams {
 typedef struct HpEvents {
   size_t struct_size;
   HpStatus (*create)(int device, int with_timing, HpEvent* event);
+  /* Does not wait, even if the latest record is pending. Streams that wait for the event still wait for the record. */
   HpStatus (*destroy)(int device, HpEvent event);
-  /* An event may be recorded again; later waits refer to the latest record. */
+  /* An event may be recorded again, also while its latest record is pending. Later waits refer to the new record,
+   * earlier ones to the old one. */
   HpStatus (*record)(int device, HpEvent event, HpStream stream);
   /* Makes later work of `stream` wait for the event, which may belong to another device of this plug-in. If work before
    * the event failed and the failure was not reported yet, `stream` fails too: the program may never synchronize the
@@ -242,7 +247,9 @@ typedef struct HpCompiler {
   /* Identifies the compiler and the device model; the key of cached binaries. */
   const char* (*fingerprint)(int device);
   /* The plug-in owns the binary until release_binary. Returns HP_NOT_SUPPORTED if no compiler is installed. If the
-   * source does not compile, the message contains the compiler's output. */
+   * source does not compile, the message contains the compiler's output. `options` are additional flags of the
+   * dialect's compiler, separated by blanks; today always "". Floating-point contraction must be off: the kernels
+   * round every product and sum separately. */
   HpStatus (*compile)(int device, const char* source, const char* options, void** binary, size_t* bytes);
   void (*release_binary)(void* binary);
   /* `binary` may be freed after the call. */
@@ -250,7 +257,9 @@ typedef struct HpCompiler {
   HpStatus (*unload)(int device, HpProgram program);
   /* The function is valid until its program is unloaded. */
   HpStatus (*find)(int device, HpProgram program, const char* name, HpFunction* function);
-  /* Queues groups[3] groups of group_size[3] work-items on `stream`. Must copy the arguments before it returns. */
+  /* Queues groups[3] groups of group_size[3] work-items on `stream`. Must copy the arguments before it returns: at
+   * most 224, with at most 4096 bytes of values and pointers. A launch cannot decline: any status but HP_OK, also
+   * HP_NOT_SUPPORTED, is an error that reaches the user. */
   HpStatus (*launch)(int device, HpStream stream, HpFunction function, const uint32_t groups[3],
                      const uint32_t group_size[3], const HpLaunchArg* args, uint32_t num_args);
 } HpCompiler;
