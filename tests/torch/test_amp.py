@@ -64,9 +64,12 @@ def test_other_devices_keep_their_own():
 
 
 def test_amp_shortcuts():
-    with torch.sim.amp.autocast(dtype=BFLOAT):
+    with pytest.warns(FutureWarning, match=r"`torch.sim.amp.autocast\(args...\)` is deprecated"):
+        autocast = torch.sim.amp.autocast(dtype=BFLOAT)
+    with autocast:
         assert (tensor(2, 2) @ tensor(2, 2)).dtype == BFLOAT
-    assert torch.sim.amp.GradScaler().is_enabled()
+    with pytest.warns(FutureWarning, match=r"`torch.sim.amp.GradScaler\(args...\)` is deprecated"):
+        assert torch.sim.amp.GradScaler().is_enabled()
 
 
 def test_as_decorator():

@@ -1,5 +1,6 @@
 #include "runtime/generator.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 
@@ -70,11 +71,15 @@ void PhiloxGenerator::philox_state(uint64_t increment, at::Tensor& seed, at::Ten
 }
 #endif
 
+// The first seed is that of the CPU's generator: a random number, or the argument of torch.manual_seed if the program
+// called it before the device was mounted.
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static const auto* generators = [] {
     auto* all = new std::vector<at::Generator>;
+    const uint64_t seed = at::detail::getDefaultCPUGenerator().current_seed();
     for (int i = 0; i < runtime().device_count(); ++i) {
       all->push_back(at::make_generator<PhiloxGenerator>(static_cast<c10::DeviceIndex>(i)));
+      all->back().set_current_seed(seed);
     }
     return all;
   }();

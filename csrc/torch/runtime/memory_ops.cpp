@@ -154,6 +154,12 @@ bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
   return self.key_set() == from.key_set() || (dense(self) && dense(from));
 }
 
+// Copies at once: kernels take addresses that would not separate the copy when they write.
+Tensor lazy_clone(const Tensor& self) {
+  const CurrentDevice guard(self.device().index());
+  return self.clone();
+}
+
 void record_stream(Tensor& self, c10::Stream stream) {
   c10::getDeviceAllocator(kDeviceType)->recordStream(self.storage().data_ptr(), stream);
 }
@@ -188,6 +194,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
   m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
   m.impl("record_stream", TORCH_FN(record_stream));
+  m.impl("_lazy_clone", TORCH_FN(lazy_clone));
 }
 
 }  // namespace hp::torch_adapter

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+
+from hardpoint.torch import legacy_storages, memory_summary
 
 
 class DeviceProperties(NamedTuple):
@@ -29,6 +32,8 @@ def make(name: str, adapter: Any) -> types.ModuleType:
         for attribute in dir(instance):
             if not attribute.startswith("__") and attribute not in ("device_name", "adapter", "index"):
                 setattr(module, attribute, getattr(instance, attribute))
+    for storage_name, storage_class in legacy_storages.make(name).items():
+        setattr(module, storage_name, storage_class)
     sys.modules[module.__name__] = module
     return module
 
@@ -225,6 +230,11 @@ class _MemoryFunctions(_Functions):
         free, total = self.adapter.memory_info(self.index(device))
         return free, total
 
+    def memory_summary(self, device: Any = None, abbreviated: bool = False) -> str:
+        """The allocator's statistics as a table for humans."""
+        index = self.index(device)
+        return memory_summary.text(self.device_name, index, self.memory_stats(index), abbreviated)
+
     def memory_snapshot(self) -> list[dict[str, Any]]:
         """Segments of all allocators, with their blocks."""
         return [segment for i in range(self.adapter.device_count()) for segment in self.adapter.snapshot(i)]
@@ -284,10 +294,27 @@ class _RandomFunctions(_Functions):
 class _AutocastFunctions(_Functions):
     def __init__(self, name: str, adapter: Any) -> None:
         super().__init__(name, adapter)
-        self.amp = types.SimpleNamespace(
-            autocast=lambda *a, **k: torch.autocast(name, *a, **k),
-            GradScaler=lambda *a, **k: torch.amp.GradScaler(name, *a, **k),
-        )
+
+        # Deprecated, as torch.cuda.amp is, in favor of the functions that take the device.
+        def deprecated(old: str, new: str) -> None:
+            message = f"`torch.{name}.amp.{old}(args...)` is deprecated. "
+            warnings.warn(f"{message}Please use `torch.{new}('{name}', args...)` instead.", FutureWarning, stacklevel=3)
+
+        class autocast(torch.autocast):  # type: ignore[misc]
+            """Deprecated name of ``torch.autocast`` for this device."""
+
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                deprecated("autocast", "amp.autocast")
+                super().__init__(name, *args, **kwargs)
+
+        class GradScaler(torch.amp.GradScaler):  # type: ignore[misc]
+            """Deprecated name of ``torch.amp.GradScaler`` for this device."""
+
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                deprecated("GradScaler", "amp.GradScaler")
+                super().__init__(name, *args, **kwargs)
+
+        self.amp = types.SimpleNamespace(autocast=autocast, GradScaler=GradScaler)
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
         """Dtypes that autocast supports."""
