@@ -81,19 +81,11 @@ Operator& Operator::intern(const std::string& name) {
   return *entry;
 }
 
-void Operator::mark_device_only() {
-  std::lock_guard<std::mutex> lock(operator_table().mutex);
-  device_only.store(true, std::memory_order_relaxed);
-  call_flags.fetch_and(static_cast<uint8_t>(~kDeniedAny), std::memory_order_relaxed);
-}
-
 void refresh_call_flags() {
   OperatorTable& table = operator_table();
   std::lock_guard<std::mutex> lock(table.mutex);
   for (const auto& [name, op] : table.operators) {
-    uint8_t call_flags = call_flags_for(name);
-    if (op->device_only.load(std::memory_order_relaxed)) call_flags &= static_cast<uint8_t>(~kDeniedAny);
-    op->call_flags.store(call_flags, std::memory_order_relaxed);
+    op->call_flags.store(call_flags_for(name), std::memory_order_relaxed);
   }
   version.fetch_add(1, std::memory_order_relaxed);
 }

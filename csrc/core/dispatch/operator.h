@@ -40,7 +40,6 @@ struct Operator {
   std::atomic<void*> decomposition{nullptr};  // owned by the adapter; set on first use
   std::atomic<uint64_t> copied_bytes{0};      // between device and host, by the CPU tier
   std::atomic<uint64_t> cpu_nanoseconds{0};   // in the CPU tier
-  std::atomic<bool> device_only{false};       // exists on the device only: tier rules do not apply
 
   explicit Operator(std::string name) : name(std::move(name)) {}
   void count(Tier tier) {
@@ -52,7 +51,6 @@ struct Operator {
     return (call_flags.load(std::memory_order_relaxed) & kDeniedKernels) != kDeniedKernels;
   }
   bool intercepted() const { return (call_flags.load(std::memory_order_relaxed) & kIntercepted) != 0; }
-  void mark_device_only();  // also clears the denials of rules already set
   static Operator& intern(const std::string& name);
 };
 

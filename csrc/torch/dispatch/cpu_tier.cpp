@@ -1,9 +1,11 @@
-// The CPU tier: runs any operator on dense tensors with torch's CPU kernel.
+// The CPU tier: runs any operator with torch's CPU kernel, or with its decomposition on the CPU if there is none.
 //
 // Arguments are copied to the CPU and results back. Views, in-place and out= keep their semantics: written arguments
 // are copied back, arguments that share storage share it on the CPU too, and write-only arguments are not read.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
@@ -14,6 +16,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "dispatch/decomposition.h"
+#include "dispatch/layouts.h"
 #include "dispatch/tool_intercept.h"
 #include "runtime/adapter.h"
 #include "runtime/generator.h"
@@ -80,11 +84,19 @@ struct WarningList final : c10::WarningHandler {
 class HostCall {
  public:
   HostCall(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack)
-      : handle_(handle), op_(op), schema_(handle.schema()), stack_(stack) {}
+      : handle_(handle), op_(op), schema_(handle.schema()), stack_(stack) {
+    collect_tensors(torch::jit::last(*stack_, schema_.arguments().size()));
+    for (const Staged& s : staged_) all_dense_ &= is_dense(s.device);
+  }
+
+  // Whether the CPU can run the operator. The computed kernel may be a composite one.
+  bool has_kernel() const {
+    return !all_dense_ || cpu_overload(handle_, op_.name) != handle_ ||
+           handle_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+  }
 
   void run() {
     const auto arguments = torch::jit::last(*stack_, schema_.arguments().size());
-    collect_tensors(arguments);
     stage();
     std::optional<SeededDefaultGenerator> seeded;
     torch::jit::Stack cpu_stack = cpu_arguments(arguments, seeded);
@@ -112,7 +124,9 @@ class HostCall {
       const bool read = !formal.is_out();
       const IValue& value = arguments[i];
       if (value.isTensor()) {
-        add_tensor(value.toTensor(), written, read, false);
+        // torch names arguments so that are on the CPU for every device.
+        const bool on_host = formal.name().rfind("cpu_", 0) == 0;
+        add_tensor(value.toTensor(), written, read, on_host);
       } else if (value.isTensorList()) {
         for (const Tensor& tensor : value.toTensorList()) add_tensor(tensor, written, read, false);
       } else if (value.isOptionalTensorList()) {
@@ -139,15 +153,13 @@ class HostCall {
                 "! (while running ", op_.name, ")");
   }
 
-  void add_tensor(const Tensor& tensor, bool written, bool read, bool is_index) {
+  void add_tensor(const Tensor& tensor, bool written, bool read, bool may_be_on_host) {
     if (!tensor.defined()) return;
     if (!on_device(tensor)) {
-      // As on CUDA: CPU scalars mix with device tensors, larger CPU tensors do not.
-      if (tensor.is_cpu() && tensor.dim() > 0 && !is_index) misplaced_ = tensor;
+      // As on CUDA: CPU scalars mix with device tensors, larger or written CPU tensors do not.
+      if (tensor.is_cpu() && (written || tensor.dim() > 0) && !may_be_on_host) misplaced_ = tensor;
       return;
     }
-    TORCH_CHECK(tensor.layout() == c10::kStrided, op_.name, ": ", runtime().name(), " holds dense tensors only, got ",
-                tensor.layout(), ": call .to_dense() or .cpu() first");
     set_device(tensor.device());
     auto [entry, inserted] = index_.emplace(tensor.unsafeGetTensorImpl(), staged_.size());
     if (inserted) {
@@ -163,6 +175,7 @@ class HostCall {
     std::unordered_map<c10::StorageImpl*, int> uses;
     std::unordered_set<c10::StorageImpl*> written_storages;
     for (const Staged& s : staged_) {
+      if (!is_dense(s.device)) continue;
       ++uses[s.device.storage().unsafeGetStorageImpl()];
       if (s.written) written_storages.insert(s.device.storage().unsafeGetStorageImpl());
     }
@@ -170,6 +183,10 @@ class HostCall {
     Stream& stream = current_stream(*device_);
     bool queued = false;
     for (Staged& s : staged_) {
+      if (!is_dense(s.device)) {
+        s.cpu = copy_composed(s.device, c10::kCPU);
+        continue;
+      }
       c10::StorageImpl* storage = s.device.storage().unsafeGetStorageImpl();
       if (uses[storage] > 1 && written_storages.count(storage) != 0) {
         Tensor& bytes = shared[storage];
@@ -248,6 +265,11 @@ class HostCall {
       *cpu_stack = by_name(other.schema(), std::move(*cpu_stack));
       return other.redispatchBoxed(cpu, cpu_stack);
     }
+    if (!all_dense_) {
+      const at::AutoDispatchBelowADInplaceOrView guard;
+      return handle_.callBoxed(cpu_stack);
+    }
+    if (!has_kernel()) return decompose_on_cpu(handle_, op_, cpu_stack);
     if (!has_output) return handle_.redispatchBoxed(cpu, cpu_stack);
     WarningList warnings;
     {
@@ -276,12 +298,24 @@ class HostCall {
   void write_back() {
     for (const Staged& s : staged_) {
       if (!s.written) continue;
+      if (!is_dense(s.device)) {
+        assign_composed(s.device, s.cpu);
+        continue;
+      }
       copied(s.cpu.nbytes());
       if (s.device.sizes() != s.cpu.sizes()) {
         s.device.resize_(s.cpu.sizes());
         if (s.cpu.is_non_overlapping_and_dense()) {
           s.device.unsafeGetTensorImpl()->set_sizes_and_strides(s.cpu.sizes(), s.cpu.strides());
         }
+      }
+      if (at::has_internal_overlap(s.device) == at::MemOverlap::Yes) {
+        // The CPU kernel allows this: its memory has the same layout.
+        device_->copy_to_device(s.device.data_ptr(), s.cpu.const_data_ptr(), span_bytes(s.cpu),
+                                current_stream(*device_));
+        sources_.push_back(s.cpu);
+        pending_ = true;
+        continue;
       }
       copy_tensor(s.device, s.cpu, false);
     }
@@ -305,9 +339,9 @@ class HostCall {
     const c10::AliasInfo* alias = schema_.returns()[position].alias_info();
     TORCH_CHECK(alias == nullptr || alias->isWrite(), op_.name, " returns a view of its argument, which cannot cross ",
                 "from the CPU to ", runtime().name(), ": call .cpu() on the argument first");
-    TORCH_CHECK(cpu.layout() == c10::kStrided && !cpu.is_quantized(), op_.name, " returns a ",
-                cpu.is_quantized() ? "quantized" : "sparse", " tensor, and ", runtime().name(),
-                " holds dense tensors only: call .cpu() on the argument first");
+    TORCH_CHECK(!cpu.is_quantized(), op_.name, " returns a quantized tensor, which ", runtime().name(),
+                " cannot hold: call .cpu() on the argument first");
+    if (!is_dense(cpu)) return copy_composed(cpu, {kDeviceType, static_cast<c10::DeviceIndex>(device_->index)});
     const bool dense = cpu.is_non_overlapping_and_dense();
     const Tensor source = dense ? cpu : cpu.contiguous();
     Tensor device = empty_strided(source.sizes(), source.strides(), source.scalar_type(), device_->index);
@@ -330,6 +364,7 @@ class HostCall {
   std::unordered_map<c10::TensorImpl*, size_t> index_;
   std::vector<Tensor> sources_;  // host memory that queued copies still read
   bool pending_ = false;
+  bool all_dense_ = true;
 };
 
 }  // namespace
@@ -358,13 +393,10 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
                                 python_location());
   }
   ++calls_of_this_thread;
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      cpu_overload(handle, op.name) != handle || handle.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
-          handle.hasKernelForAnyDispatchKey(c10::DispatchKeySet(
-              {c10::DispatchKey::CompositeExplicitAutograd, c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
-               c10::DispatchKey::CompositeImplicitAutograd})),
-      op.name, " has neither a kernel for ", runtime().name(), " nor one for the CPU: register one for ",
-      "PrivateUse1 or CPU (torch.library.impl), or use another operator");
+  HostCall call(handle, op, stack);
+  TORCH_CHECK_NOT_IMPLEMENTED(call.has_kernel() || has_decomposition(op), op.name, " has neither a kernel for ",
+                              runtime().name(), " nor one for the CPU: register one for ",
+                              "PrivateUse1 or CPU (torch.library.impl), or use another operator");
   op.count(Tier::kCpu);
   // No warning if a rule denies the kernels.
   if (op.allows_kernels() && !op.warned.exchange(true)) {
@@ -374,7 +406,7 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   OperatorScope scope(op);
   const CpuTierTimer cost(op);
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, true, stack});
-  HostCall(handle, op, stack).run();
+  call.run();
   if (C10_UNLIKELY(observed())) notify({op, Tier::kCpu, false, stack});
 }
 

@@ -62,8 +62,9 @@ uint64_t dtype_bit(const torch::jit::Stack& stack, size_t arguments) {
   return 1;
 }
 
-std::vector<c10::IValue> results_of(PyObject* function, const c10::FunctionSchema& schema,
-                                    const torch::jit::Stack& stack) {
+// Empty if the function declines.
+std::optional<std::vector<c10::IValue>> results_of(PyObject* function, const c10::FunctionSchema& schema,
+                                                   const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, schema.arguments().size());
   py::list positional;
   py::dict named;
@@ -79,6 +80,7 @@ std::vector<c10::IValue> results_of(PyObject* function, const c10::FunctionSchem
     }
   }
   py::object result = py::reinterpret_borrow<py::object>(function)(*positional, **named);
+  if (result.ptr() == Py_NotImplemented) return std::nullopt;
   std::vector<c10::IValue> results;
   const auto& returns = schema.returns();
   if (returns.size() == 1) {
@@ -106,13 +108,31 @@ std::optional<std::vector<c10::IValue>> call_python(PyObject* function, const c1
     return std::nullopt;
   } catch (const c10::Error&) {
     return std::nullopt;
+  } catch (const py::builtin_exception&) {  // results of another type than the schema's
+    return std::nullopt;
   }
 }
+
+// An out= tensor on another device than the arguments is an error, which the CPU tier raises.
+bool outputs_misplaced(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
+  if (!schema.is_mutable()) return false;
+  const auto arguments = torch::jit::last(stack, schema.arguments().size());
+  std::optional<c10::Device> device;
+  for (const c10::IValue& value : arguments) {
+    if (value.isTensor() && on_device(value.toTensor()) && !device) device = value.toTensor().device();
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!schema.arguments()[i].is_out() || !arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
+    if (arguments[i].toTensor().device() != device) return true;
+  }
+  return false;
+}
+
 // False if there is no useful decomposition; the stack is then unchanged.
 bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack) {
   if (!op.allows(Tier::kDecomposition)) return false;
   Decomposition& decomposition = decomposition_of(op);
-  if (decomposition.function == nullptr) return false;
+  if (decomposition.function == nullptr || outputs_misplaced(handle.schema(), *stack)) return false;
   const size_t arguments = handle.schema().arguments().size();
   const uint64_t dtype = dtype_bit(*stack, arguments);
   if (is_active(op)) {
@@ -143,6 +163,16 @@ bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stac
 }
 
 }  // namespace
+
+bool has_decomposition(Operator& op) { return decomposition_of(op).function != nullptr; }
+
+void decompose_on_cpu(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack) {
+  auto results = call_python(decomposition_of(op).function, handle.schema(), *stack);
+  TORCH_CHECK_NOT_IMPLEMENTED(results, op.name, " has neither a kernel for ", runtime().name(),
+                              " nor one for the CPU, and its decomposition declined the call");
+  torch::jit::drop(*stack, handle.schema().arguments().size());
+  for (c10::IValue& value : *results) stack->push_back(std::move(value));
+}
 
 void next_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator& op = operator_of(handle);

@@ -15,4 +15,9 @@ void next_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack);
 // a mistake, which torch's CPU kernel reports best: it goes straight to the CPU tier.
 void fallback_after_decline(const c10::OperatorHandle& handle, torch::jit::Stack* stack);
 
+// For operators that the CPU has no kernel for either: runs the decomposition on the CPU, with CPU tensors on the
+// stack.
+bool has_decomposition(Operator& op);
+void decompose_on_cpu(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack);
+
 }  // namespace hp::torch_adapter

@@ -44,14 +44,6 @@ class Overload : public OpBinding {
   PortableKernelTable* const portable_;
 };
 
-// For an operator that only the device implements: fallback rules do not apply.
-class DeviceOnlyOverload : public Overload {
- public:
-  DeviceOnlyOverload(const char* aten_name, const char* kernel_name) : Overload(aten_name, kernel_name) {
-    op.mark_device_only();
-  }
-};
-
 // ---- Outputs, as a structured kernel's shape rule requests them
 
 enum class Form { kFunctional, kOut, kInplace };

@@ -95,6 +95,11 @@ bool count(const Overload& overload, const at::Scalar& start, const at::Scalar& 
 }
 bool arange(const Overload& overload, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
             const Tensor& out) {
+  if (out.numel() != 0 && real(start) && real(end) && real(step)) {
+    // torch warns if it resizes the output, with numbers that the CPU tier computes.
+    const auto size = length(start, end, step, false, out.scalar_type());
+    if (size && *size != out.numel()) return false;
+  }
   return count(overload, start, end, step, false, out);
 }
 bool range(const Overload& overload, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,

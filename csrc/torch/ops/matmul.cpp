@@ -168,7 +168,7 @@ bool addmm(const Overload& overload, const Tensor& self, const Tensor& batch1, c
   if (!addable(self, batch1, batch2)) return false;
   const std::array<int64_t, 2> sizes{batch1.size(1), batch2.size(2)};
   if (out.scalar_type() != batch1.scalar_type()) return false;
-  at::native::resize_output(out, sizes);
+  out.resize_(sizes);  // without a warning, as in torch
   return sum_of_products(overload, out, self, batch1, batch2, beta, alpha);
 }
 bool addmm(const Overload& overload, Tensor& self, const Tensor& batch1, const Tensor& batch2, const at::Scalar& beta,

@@ -221,6 +221,13 @@ std::optional<std::tuple<Tensor, Tensor, Tensor, Tensor>> batch_norm(
   return std::make_tuple(out, mean, invstd, empty({0}, at::kByte, input.device().index()));
 }
 
+// Asked first: the call updates the running statistics, so it cannot be declined afterwards.
+bool have_dtypes_of(const Tensor& input, const Tensor& out, const Tensor& save_mean, const Tensor& save_invstd) {
+  const at::ScalarType sums = sums_of(input.scalar_type());
+  return out.scalar_type() == input.scalar_type() && save_mean.scalar_type() == sums &&
+         save_invstd.scalar_type() == sums;
+}
+
 bool write(const std::optional<Three>& results, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
   if (!results) return false;
   write_output(out, std::get<0>(*results));
@@ -232,18 +239,21 @@ bool write(const std::optional<Three>& results, Tensor& out, Tensor& save_mean, 
 bool batch_norm(const Overload& overload, const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                 const OptionalTensor& running_mean, const OptionalTensor& running_var, bool train, double momentum,
                 double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  return write(batch_norm(overload, input, weight, bias, running_mean, running_var, train, momentum, eps), out,
+  return have_dtypes_of(input, out, save_mean, save_invstd) &&
+         write(batch_norm(overload, input, weight, bias, running_mean, running_var, train, momentum, eps), out,
                save_mean, save_invstd);
 }
 bool batch_norm(const Overload& overload, const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                 const Tensor& running_mean, const Tensor& running_var, bool train, double momentum, double eps,
                 Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  return write(batch_norm(overload, input, weight, bias, running_mean, running_var, train, momentum, eps), out,
+  return have_dtypes_of(input, out, save_mean, save_invstd) &&
+         write(batch_norm(overload, input, weight, bias, running_mean, running_var, train, momentum, eps), out,
                save_mean, save_invstd);
 }
 bool batch_norm(const Overload& overload, const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                 bool train, double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  return write(batch_norm(overload, input, weight, bias, train, momentum, eps), out, save_mean, save_invstd);
+  return have_dtypes_of(input, out, save_mean, save_invstd) &&
+         write(batch_norm(overload, input, weight, bias, train, momentum, eps), out, save_mean, save_invstd);
 }
 
 std::optional<Three> batch_norm_backward(const Overload& overload, const Tensor& grad, const Tensor& input,

@@ -4,9 +4,11 @@
 // nothing.
 #pragma once
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/IListRef.h>
 
 #include <optional>
+#include <utility>
 
 #include "dispatch/wrappers.h"
 #include "runtime/tensor_view.h"
@@ -48,6 +50,45 @@ template <class... Tensors>
 bool all_on_device(const Tensors&... tensors) {
   SameDevice same;
   return (same(tensors) && ...);
+}
+
+// Whether memory that a call writes overlaps neither itself nor an argument. If it does, the CPU tier takes the call:
+// torch's CPU kernel raises its error, or defines the result.
+enum Aliasing : bool { kSeparate, kMayBeSelf };  // kMayBeSelf: `written` may be exactly the first argument
+class Separate {
+ public:
+  Separate(const Tensor& written, Aliasing first) : written_(written), may_be_same_(first == kMayBeSelf) {}
+
+  bool operator()(const Tensor& read) {
+    const bool may_be_same = std::exchange(may_be_same_, false);
+    if (!read.defined() || !written_.is_alias_of(read)) return true;
+    const at::MemOverlapStatus status = at::get_overlap_status(written_, read);
+    return status != at::MemOverlapStatus::Partial && (status != at::MemOverlapStatus::Full || may_be_same);
+  }
+  bool operator()(const OptionalTensor& read) { return !read || (*this)(*read); }
+  bool operator()(const c10::List<OptionalTensor>& list) {
+    for (const OptionalTensor read : list) {
+      if (!(*this)(read)) return false;
+    }
+    return true;
+  }
+  template <class List>
+  bool operator()(const List& list) {
+    for (const auto& read : list) {
+      if (!(*this)(read)) return false;
+    }
+    return true;
+  }
+
+ private:
+  const Tensor& written_;
+  bool may_be_same_;
+};
+template <Aliasing kFirst, class... Tensors>
+bool is_separate(const Tensor& written, const Tensors&... read) {
+  if (at::has_internal_overlap(written) == at::MemOverlap::Yes) return false;
+  Separate separate(written, kFirst);
+  return (separate(read) && ...);
 }
 
 // A contiguous stand-in for an output that a kernel cannot write directly; `finish` copies it over.

@@ -157,7 +157,7 @@ bool bernoulli_tensor(const Overload& overload, const Tensor& self, const Tensor
 }
 bool bernoulli_tensor(const Overload& overload, const Tensor& self, const MaybeGenerator& generator, Tensor& out) {
   if (!real_floating(self) || out.is_complex()) return false;
-  at::native::resize_output(out, self.sizes());
+  out.resize_(self.sizes());  // without a warning, as in torch
   return bernoulli_tensor(overload, out, self, generator);
 }
 

@@ -20,6 +20,7 @@ bool sum(const Overload& overload, const Tensor& out, const Tensor& self, at::Op
 
 bool mean(const Overload& overload, const Tensor& out, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
           OptionalDtype /*dtype*/) {
+  if (at::isIntegralType(out.scalar_type(), true)) return false;  // the CPU tier raises torch's error
   return hp::ops::mean(overload, device_holding(self), view(out), view(self), dim_mask(self, dims), keepdim);
 }
 
@@ -78,6 +79,7 @@ OptionalTensor nansum(const Overload& overload, const Tensor& self, at::Optional
 bool nansum(const Overload& overload, const Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
             OptionalDtype dtype, const Tensor& out) {
   if (dtype && *dtype != out.scalar_type()) return false;
+  if (at::isIntegralType(out.scalar_type(), true) && !at::isIntegralType(self.scalar_type(), true)) return false;
   const uint64_t mask = dim_mask(self, dims);
   at::native::resize_output(out, reduced_shape(self, mask, keepdim));
   return nansum_into(overload, out, self, mask, keepdim);

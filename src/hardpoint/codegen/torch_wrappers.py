@@ -2,12 +2,14 @@
 
 Run at build time as ``python run.py torch_wrappers OUTPUT_1.cpp OUTPUT_2.cpp ... FAMILY.inc ...``. The wrappers are
 distributed over the .cpp files; those of custom operators go to FAMILY.inc, which csrc/torch/ops/FAMILY.cpp includes.
-hidden_writes.inc and cpu_names.inc are tables for the CPU tier. Signatures and shape rules come from torch's
-``native_functions.yaml``, so the same source works with every supported torch.
+hidden_writes.inc, cpu_names.inc and layout_kernels.inc are tables for the CPU tier and for sparse and nested tensors.
+Signatures and shape rules come from torch's ``native_functions.yaml``, so the same source works with every supported
+torch.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import zlib
 from pathlib import Path
@@ -66,6 +68,12 @@ ITERATIONS = {
 #: Iterations that compute in the output dtype -> inputs that keep their own dtype.
 COMPUTE_IN_OUTPUT_DTYPE = {"where": ("condition",), "complex": ("real", "imag", "abs", "angle")}
 
+#: Dispatch keys of tensors that are not dense.
+OTHER_LAYOUTS = (DispatchKey.SparseCPU, DispatchKey.SparseCsrCPU, DispatchKey.NestedTensorCPU)
+#: Operators on dense tensors that make others. Not those that make compressed layouts: their CPU kernels rely on the
+#: strides that `nonzero` gives there.
+MAKES_OTHER_LAYOUT = re.compile(r"_to_sparse(\.|$)|_nested")
+
 
 class Wrapper:
     """C++ wrapper of one ATen overload."""
@@ -77,12 +85,14 @@ class Wrapper:
         group: NativeFunctionsGroup | None,
         overload: Overload,
         composite: str = "",
+        has_inplace: bool = False,
     ) -> None:
         self.op = op
         self.function = function
         self.group = group
         self.overload = overload
         self.composite = composite  # torch's device-independent function
+        self.has_inplace = has_inplace
         self.name = str(function.func.name)
         self.symbol = function.func.name.unambiguous_name()
         self.kind = function.func.kind()
@@ -157,11 +167,6 @@ class Wrapper:
         return ", ".join(f"operand({argument})" for argument in (*inputs, *attributes))
 
     @property
-    def device_only(self) -> bool:
-        """Whether the CPU lacks the operator, so that rules cannot send it there."""
-        return self.overload.device_only and self.name not in CPU_NAMES
-
-    @property
     def has_portable(self) -> bool:
         """Whether the tables define a portable kernel."""
         return self.op.kind == "pointwise" and bool(self.op.expression or self.op.variants)
@@ -192,8 +197,28 @@ class Wrapper:
             inputs = [a.name for a in self.function.func.arguments.flat_non_out]
             attempt = f"    if (ops::{self.op.name}({', '.join(['overload', *outputs, *inputs])})) {result}\n"
         if self.overload.device_only:
-            return attempt if self.device_only else f"  if (overload.op.allows_kernels()) {{\n{attempt}  }}\n"
-        return f"  if (overload.can_serve() && all_on_device({tensors})) {{\n{setup}{attempt}  }}\n"
+            # The function composes what it has no kernel for, unless the CPU has an operator of another name.
+            return f"  if (overload.op.allows_kernels()) {{\n{attempt}  }}\n" if self.name in CPU_NAMES else attempt
+        served = f"overload.can_serve() && all_on_device({tensors}){self.separate()}"
+        return f"  if ({served}) {{\n{setup}{attempt}  }}\n"
+
+    def separate(self) -> str:
+        """C++ condition that written memory overlaps neither itself nor other arguments."""
+        if self.kind not in (SchemaKind.out, SchemaKind.inplace):
+            return ""
+        written = [a for a in self.function.func.arguments.flat_all if a.annotation and a.annotation.is_write]
+        plain = [a.name for a in written if str(a.type) == "Tensor"]
+        read = [
+            a.name
+            for a in self.function.func.arguments.flat_all
+            if a.type.is_tensor_like() and a not in written and a.name not in self.overload.host
+        ]
+        # out= may be the argument that the in-place variant writes.
+        same = (
+            "kMayBeSelf" if self.kind is SchemaKind.out and self.has_inplace and read[:1] == ["self"] else "kSeparate"
+        )
+        checks = [f"is_separate<{same}>({', '.join([name, *read])})" for name in plain]
+        return "".join(f" && {check}" for check in checks)
 
     def body(self) -> str:
         """Attempts to run on the device; the next tier follows them."""
@@ -281,8 +306,7 @@ class Wrapper:
             head, tail = f"  if (overload.intercepted()) return {seen};\n", ""
         return (
             f"{self.returns} wrap_{self.symbol}({parameters}) {{\n"
-            f"  static const {'DeviceOnly' if self.device_only else ''}Overload "
-            f'overload("{self.name}", "{self.op.name}"{portable});\n'
+            f'  static const Overload overload("{self.name}", "{self.op.name}"{portable});\n'
             f"{head}"
             f"  [[maybe_unused]] const hp::Kernel* kernel = overload.kernel();\n"
             f"{self.body()}"
@@ -303,6 +327,8 @@ class Tables:
     def __init__(self) -> None:
         parsed = parse_native_yaml(str(PACKAGED / "native_functions.yaml"), str(PACKAGED / "tags.yaml"))
         self.functions = {str(f.func.name): f for f in parsed.native_functions}
+        self.names = {name.partition(".")[0] for name in self.functions}
+        self.indices = parsed.backend_indices
         self.composites = [
             parsed.backend_indices[key]
             for key in (DispatchKey.CompositeExplicitAutograd, DispatchKey.CompositeExplicitAutogradNonFunctional)
@@ -324,8 +350,25 @@ class Tables:
                 continue
             group = None if overload.custom_shape else self.groups.get(name)
             members = [self.functions[name]] if group is None else [group.functional, group.out, group.inplace]
-            made += [Wrapper(op, f, group, overload, self.composite(f)) for f in members if f is not None]
+            in_place = f"{name.partition('.')[0]}_" in self.names
+            made += [Wrapper(op, f, group, overload, self.composite(f), in_place) for f in members if f is not None]
         return made
+
+    def layout_kernels(self) -> str:
+        """Operators with CPU kernels for sparse and nested tensors, or that make such tensors, as rows of a C++ table.
+
+        Each row tells whether torch shares the kernel with CUDA.
+        """
+        lines = []
+        for cpu in (DispatchKey.CPU, *OTHER_LAYOUTS):
+            cuda = DispatchKey.parse(cpu.name.replace("CPU", "CUDA"))
+            for name, function in self.functions.items():
+                kernel, other = (self.indices[key].get_kernel(function) for key in (cpu, cuda))
+                if kernel is None or (cpu == DispatchKey.CPU and not MAKES_OTHER_LAYOUT.match(name)):
+                    continue
+                shared = other is not None and other.kernel == kernel.kernel
+                lines.append(f'{{c10::DispatchKey::{cpu.name}, "{name}", {str(shared).lower()}}},\n')
+        return "".join(lines)
 
     def composite(self, function: NativeFunction) -> str:
         """torch's composite function for this overload; empty if there is none."""
@@ -382,6 +425,8 @@ def main() -> None:
             texts[target] = hidden_writes(tables)
         elif target.name == "cpu_names.inc":
             texts[target] = cpu_names()
+        elif target.name == "layout_kernels.inc":
+            texts[target] = tables.layout_kernels()
         elif target.suffix == ".inc":
             custom = [op for op in family_ops(target.stem) if op.kind == "custom"]
             texts[target] = source([w for op in custom for w in tables.wrappers(op)])

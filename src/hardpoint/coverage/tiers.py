@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hardpoint.check.expectations import DTYPES
 from hardpoint.check.report import Report, base_name
 from hardpoint.coverage.portable import portable_dtypes
 from hardpoint.ops import Op, all_ops
+from hardpoint.ops.torch_overloads import CPU_NAMES
 
 #: Best first. ``adapter``: memory, views and copies. ``composite``: torch calls other operators, each with a tier of
 #: its own.
@@ -110,6 +112,25 @@ def _standard_operator(name: str, table: dict[str, Op]) -> Op | None:
     return direct or next((op for key, op in table.items() if key.split(".")[0] == base), None)
 
 
+def _portable_kinds(op: Op) -> set[str]:
+    """The kinds of dtypes that portable kernels serve. Custom operators handle every dtype that torch accepts."""
+    if op.kind != "pointwise":
+        return set(_KINDS.values())
+    expressions = op.variants.values() or [op.expression]
+    complex_too = any(isinstance(e, Mapping) and "complex" in e for e in expressions)
+    return {*portable_dtypes(op), *(["complex"] if complex_too else [])}
+
+
+def _without_kernel(name: str, op: Op) -> str:
+    """The tier of an overload of a standard operator that neither a vendor nor a portable kernel serves."""
+    overload = op.aten.get(name)
+    if op.kind == "copy":
+        return "adapter"
+    if overload is None or name in CPU_NAMES:
+        return "cpu"
+    return "composite" if overload.composite or overload.device_only else "cpu"
+
+
 def _from_tables() -> list[Operator]:
     import torch
     from torch._decomp import decomposition_table
@@ -126,8 +147,8 @@ def _from_tables() -> list[Operator]:
         op = _standard_operator(name, table)
         registered = has(name, "PrivateUse1")
         if registered and op is not None:
-            portable = portable_dtypes(op) if compiles else []
-            otherwise = "cpu" if op.kind in ("pointwise", "reduction", "matmul") else "adapter"
+            portable = _portable_kinds(op) if compiles else set()
+            otherwise = _without_kernel(name.removeprefix("aten::"), op)
             tiers = {
                 d: "vendor" if plugin.has_kernel(op.name) else "portable" if _KINDS[d] in portable else otherwise
                 for d in DTYPES

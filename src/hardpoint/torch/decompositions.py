@@ -7,6 +7,7 @@ from typing import Any
 
 from hardpoint.ops.torch_overloads import NOT_DECOMPOSED
 from hardpoint.torch.extra_decompositions import EXTRA
+from hardpoint.torch.outputs import write_results
 from hardpoint.torch.overloads import aten_overload, functional_overload
 
 
@@ -24,13 +25,11 @@ def find(name: str) -> Callable[..., Any] | None:
     # Random numbers must not depend on the tier: a seed always gives the same ones.
     if operator is None or torch.Tag.nondeterministic_seeded in operator.tags:
         return None
-    if operator in decomposition_table:
-        found: Callable[..., Any] = decomposition_table[operator]
-        return found
     functional = functional_overload(operator)
-    if functional is None or functional not in decomposition_table:
-        return None
-    return _with_outputs(decomposition_table[functional], operator)
+    if functional is not None and functional in decomposition_table:
+        return _with_outputs(decomposition_table[functional], operator)
+    found: Callable[..., Any] | None = decomposition_table.get(operator)
+    return found
 
 
 def _with_outputs(function: Callable[..., Any], operator: Any) -> Callable[..., Any]:
@@ -39,16 +38,12 @@ def _with_outputs(function: Callable[..., Any], operator: Any) -> Callable[..., 
     in_place = not any(a.is_out for a in operator._schema.arguments)
 
     def write(*args: Any, **kwargs: Any) -> Any:
-        from torch._prims_common.wrappers import _maybe_resize_out
-
         targets = [args[0]] if in_place else [kwargs.pop(name) for name in names]
         results = function(*args, **kwargs)
+        if results is NotImplemented:
+            return results
         results = results if isinstance(results, (list, tuple)) else [results]
-        for target, result in zip(targets, results, strict=True):
-            if in_place and (target.shape != result.shape or target.dtype != result.dtype):
-                raise RuntimeError("an in-place operator cannot change shape or dtype")
-            _maybe_resize_out(target, result.shape)
-            target.copy_(result)
+        write_results(targets, results, resize=not in_place)
         return targets[0] if len(targets) == 1 else tuple(targets)
 
     return write

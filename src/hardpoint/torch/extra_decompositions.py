@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from hardpoint.torch.outputs import write_results
+
 #: Terms of the Taylor series of the exponential. For a matrix of norm 2, the remainder is below 3e-18.
 _TERMS = 24
 
@@ -88,9 +90,7 @@ def lstsq(
         count if driver != "gels" else none[0],
         s if driver in ("gelsd", "gelss") else none[1],
     )
-    for target, result in zip((solution, residuals, rank, singular_values), results, strict=True):
-        target.resize_(result.shape)
-        target.copy_(result)
+    write_results((solution, residuals, rank, singular_values), results)
     return solution, residuals, rank, singular_values
 
 
@@ -109,12 +109,8 @@ def frexp(x: Any, *, mantissa: Any, exponent: Any) -> tuple[Any, Any]:
     power = ((bits & mask) >> digits) - bias - is_tiny * digits
     fraction = ((bits & ~mask) | (bias << digits)).view(wide.dtype)
     plain = wide.isfinite() & (wide != 0)
-    for target, result in (
-        (mantissa, torch.where(plain, fraction, wide)),
-        (exponent, torch.where(plain, power, torch.zeros_like(power))),
-    ):
-        target.resize_(x.shape)
-        target.copy_(result)
+    fractions = torch.where(plain, fraction, wide).to(x.dtype)
+    write_results((mantissa, exponent), (fractions, torch.where(plain, power, torch.zeros_like(power)).to(torch.int32)))
     return mantissa, exponent
 
 

@@ -1,0 +1,95 @@
+"""Everything runs on the CPU tier: a device of memory and copies only, and `sim` with the rule ``.*``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plugin_tools import ROOT, ask_python
+
+pytestmark = pytest.mark.slow  # each test starts a process that imports torch
+
+BARE = {"HARDPOINT_PLUGIN_PATH": str(ROOT / "tests" / "fixtures" / "bare.py"), "HARDPOINT_DEVICE": "bare"}
+RULE = {"HARDPOINT_DEVICE": "sim", "HARDPOINT_FALLBACK": ".*"}
+
+#: Trains modules on both devices and compares results and gradients.
+MODULES = """
+import copy, torch, warnings
+import hardpoint.torch
+from torch import nn
+warnings.simplefilter("ignore")
+device = hardpoint.torch.mount()
+ids = torch.tensor([[1, 2, 4], [4, 3, 0]])
+image, volume, rows = torch.randn(2, 4, 6, 6), torch.randn(2, 3, 4, 4, 4), torch.randn(2, 3, 8)
+cases = {
+    "Embedding": (nn.Embedding(5, 4, padding_idx=0), ids),
+    "EmbeddingBag": (nn.EmbeddingBag(5, 4), ids),
+    "RMSNorm": (nn.RMSNorm(8), rows),
+    "LayerNorm": (nn.LayerNorm(8), rows),
+    "BatchNorm2d": (nn.BatchNorm2d(4), image),
+    "GroupNorm": (nn.GroupNorm(2, 4), image),
+    "AdaptiveMaxPool1d": (nn.AdaptiveMaxPool1d(2), rows),
+    "AdaptiveMaxPool2d": (nn.AdaptiveMaxPool2d(3), image),
+    "AdaptiveMaxPool3d": (nn.AdaptiveMaxPool3d(2), volume),
+    "Conv2d": (nn.Conv2d(4, 3, 3), image),
+    "ConvTranspose2d": (nn.ConvTranspose2d(4, 3, 3), image),
+    "LSTM": (nn.LSTM(8, 5, 2, bidirectional=True), rows),
+    "GRU": (nn.GRU(8, 5), rows),
+    "Attention": (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), rows),
+}
+def run(module, x, where):
+    module, x = copy.deepcopy(module).to(where), x.to(where)
+    y = module(x)
+    y = y[0] if isinstance(y, tuple) else y
+    if not any(True for _ in module.parameters()):
+        x = x.clone().requires_grad_()
+        y = module(x)
+    (y * y).sum().backward()
+    grads = [p.grad.cpu() for p in module.parameters()] or [x.grad.cpu()]
+    return y.detach().cpu(), grads
+answer = {}
+for name, (module, x) in cases.items():
+    try:
+        torch.testing.assert_close(run(module, x, device), run(module, x, "cpu"), rtol=1e-5, atol=1e-5)
+    except Exception as error:
+        answer[name] = f"{type(error).__name__}: {error}"
+"""
+
+
+@pytest.mark.parametrize("device", [BARE, RULE], ids=["bare", "rule"])
+def test_modules_train_as_on_the_cpu(device: dict[str, str], tmp_path: Path) -> None:
+    assert ask_python(MODULES, tmp_path, **device) == {}
+
+
+def test_a_rule_for_all_operators_leaves_no_kernel(tmp_path: Path) -> None:
+    code = f"{MODULES}\nanswer = [n for n, c in hardpoint.counters().items() if 'portable' in c or 'vendor' in c]"
+    # Copies and conversions are not operators that a rule could send to the CPU.
+    assert set(ask_python(code, tmp_path, **RULE)) <= {"aten::copy_"}
+
+
+@pytest.mark.parametrize("device", [BARE, RULE], ids=["bare", "rule"])
+def test_operator_database(device: dict[str, str], tmp_path: Path) -> None:
+    """The entries that once failed, and a few of every family; `hardpoint check` runs the whole database."""
+    code = """
+from hardpoint import check
+names = "adaptive_max_pool|rms_norm|functional.embedding|^sort|^softmax|conv2d$|^cumsum|index_put|linalg.qr|^addmm"
+report = check.run(["ops"], ops=names, dtypes=["float32"], samples=1)
+answer = [len(report.results), {r.entry: r.failure for r in report.results if r.verdict == "failed"}]
+"""
+    count, failed = ask_python(code, tmp_path, timeout=300, **device)
+    assert count > 15
+    assert failed == {}
+
+
+def test_coverage_of_a_device_without_kernels(tmp_path: Path) -> None:
+    code = """
+from hardpoint import coverage
+found = {op.name.removeprefix("aten::"): op for op in coverage.collect().operators}
+names = ("addmm", "_softmax", "convolution_overrideable", "sort.stable", "exp", "fill_.Scalar", "native_layer_norm",
+         "empty.memory_format", "_foreach_add.List", "_thnn_fused_lstm_cell")
+answer = {name: found[name].worst_tier() for name in names if name in found}
+"""
+    answer = ask_python(code, tmp_path, **BARE)
+    on_the_cpu = {name for name, tier in answer.items() if tier == "cpu"}
+    assert on_the_cpu >= {"addmm", "_softmax", "sort.stable", "exp", "fill_.Scalar", "native_layer_norm"}
+    assert answer["empty.memory_format"] == "adapter"
