@@ -142,6 +142,15 @@ phi::Attribute Call::attribute(int i) const {
   throw Error(HP_INVALID_ARGUMENT, kernel.op->name + ": attribute " + std::to_string(i) + " has an undefined type");
 }
 
+bool Call::is_input(const DenseTensor& tensor) const {
+  for (int i = 0; i < num_inputs(); ++i) {
+    for (const DenseTensor* input : inputs(i)) {
+      if (input == &tensor) return true;
+    }
+  }
+  return false;
+}
+
 bool Call::inputs_ready() const {
   for (int i = 0; i < num_inputs(); ++i) {
     for (const DenseTensor* tensor : inputs(i)) {

@@ -42,6 +42,11 @@ struct Mapping {
 enum class InputKind : uint8_t { kDense, kOptional, kList, kOptionalList };
 inline bool is_list(InputKind kind) { return kind == InputKind::kList || kind == InputKind::kOptionalList; }
 
+// Whether the dtype is a 16-bit float.
+inline bool is_narrow(phi::DataType dtype) {
+  return dtype == phi::DataType::FLOAT16 || dtype == phi::DataType::BFLOAT16;
+}
+
 // An operator's bindings, one per mounted plug-in, created on first use and never destroyed. Thread-safe.
 class BindingCache {
  public:
@@ -64,6 +69,7 @@ struct PhiKernel {
   std::vector<InputKind> inputs;
   std::vector<phi::AttributeType> attributes;
   std::vector<bool> outputs;  // true for a list of tensors
+  std::vector<phi::DataType> output_dtypes;  // UNDEFINED: depends on the arguments
   const Mapping* mapping = nullptr;
   Operator* op = nullptr;
 
@@ -123,6 +129,8 @@ class Call {
   // The attribute as Paddle's variant type.
   phi::Attribute attribute(int i) const;
 
+  // Whether the object is also one of the inputs, as in programs that update a variable in place.
+  bool is_input(const DenseTensor& tensor) const;
   // Whether every input that has elements is contiguous, on the device and of a dtype that core knows.
   bool inputs_ready() const;
   // Allocates an output in its present shape and dtype (the kernel's if undefined), and returns its view.

@@ -20,6 +20,8 @@ class CallReader {
   // From a C++ call. The caller has read the first argument, the context.
   static void read(Call& call, ArgumentReader& reader);
   static void read(Call& call, phi::KernelContext& context);
+  // Gives the outputs the dtypes that Paddle's own kernel would allocate.
+  static void set_output_dtypes(Call& call);
 
  private:
   static void read_attribute(Call& call, int i, ArgumentReader& reader);
@@ -82,6 +84,27 @@ bool read_signature(const phi::KernelArgsDef& definition, PhiKernel& kernel) {
          kernel.outputs.size() <= Call::kMaxOutputs;
 }
 
+// The dtype that a kernel gives to each output; UNDEFINED if it depends on the arguments.
+std::vector<phi::DataType> read_output_dtypes(const PhiKernel& kernel) {
+  static const std::map<std::string, std::set<size_t>> float32_outputs = {
+#include "generated/float32_outputs.inc"
+  };
+  std::vector<phi::DataType> dtypes;
+  for (const auto& output : kernel.cpu.args_def().output_defs()) {
+    phi::DataType dtype = output.dtype;
+    // A kernel that stands in for a 16-bit one: its own dtype becomes the call's.
+    if (kernel.widened && dtype == phi::DataType::FLOAT32) dtype = kernel.dtype;
+    // Only the first output of a kernel without a CPU counterpart is known to have the kernel's dtype.
+    if (!kernel.cpu.IsValid() && !dtypes.empty()) dtype = phi::DataType::UNDEFINED;
+    const auto found = float32_outputs.find(kernel.name);
+    if (is_narrow(dtype) && found != float32_outputs.end() && found->second.count(dtypes.size()) != 0) {
+      dtype = phi::DataType::FLOAT32;
+    }
+    dtypes.push_back(dtype);
+  }
+  return dtypes;
+}
+
 // Indices into `kernels`; -1 for a kernel that is not supported.
 std::map<std::pair<std::string, phi::DataType>, int>& kernel_indices() {
   static auto* indices = new std::map<std::pair<std::string, phi::DataType>, int>;
@@ -100,6 +123,7 @@ int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel
   kernel->dtype = dtype;
   kernel->cpu = cpu;
   kernel->widened = widened;
+  kernel->output_dtypes = read_output_dtypes(*kernel);
   kernel->mapping = find_mapping(name);
   kernel->op = &Operator::intern("phi::" + name);
   entry->second = num_kernels;
@@ -164,12 +188,15 @@ class Registrar {
     phi::Kernel kernel([record](phi::KernelContext* context) { run_boxed(*record, *context); }, stub(index));
     phi::KernelArgsDef& arguments = *kernel.mutable_args_def();
     arguments = cpu.args_def();
-    const auto adapt = [&](phi::TensorArgDef& tensor) {
-      if (tensor.backend == phi::Backend::CPU) tensor.SetBackend(backend_);
-      if (widened && tensor.dtype == phi::DataType::FLOAT32) tensor.SetDataType(dtype);
-    };
-    for (auto& input : arguments.input_defs()) adapt(input);
-    for (auto& output : arguments.output_defs()) adapt(output);
+    for (auto& input : arguments.input_defs()) {
+      if (input.backend == phi::Backend::CPU) input.SetBackend(backend_);
+      if (widened && input.dtype == phi::DataType::FLOAT32) input.SetDataType(dtype);
+    }
+    size_t position = 0;
+    for (auto& output : arguments.output_defs()) {
+      if (output.backend == phi::Backend::CPU) output.SetBackend(backend_);
+      output.SetDataType(record->output_dtypes[position++]);
+    }
     const phi::KernelKey key(backend_, phi::DataLayout::ALL_LAYOUT, dtype);
     phi::CustomKernelMap::Instance().RegisterCustomKernel(name, key, kernel);
     ++report.registered;
@@ -312,6 +339,22 @@ void CallReader::read(Call& call, phi::KernelContext& context) {
     for (int k = range.first; k < range.second; ++k) list.push_back(context.MutableOutputAt<DenseTensor>(k));
     call.outputs_[i].set(list.data(), static_cast<int>(list.size()));
   }
+  set_output_dtypes(call);
+}
+
+// In programs of the old IR many operators infer shapes only: an output then has the dtype it was created or last used
+// with. Some shape functions infer a wrong dtype. Paddle's kernels decide by the type they allocate.
+void CallReader::set_output_dtypes(Call& call) {
+  for (int i = 0; i < call.num_outputs(); ++i) {
+    const phi::DataType dtype = call.kernel.output_dtypes[i];
+    if (dtype == phi::DataType::UNDEFINED) continue;
+    for (DenseTensor* output : call.outputs(i)) {
+      if (output == nullptr || output->dtype() == dtype || call.is_input(*output)) continue;
+      // No variable starts as a 16-bit float: this one was inferred, as in mixed precision.
+      if (is_narrow(output->dtype()) && dtype == phi::DataType::FLOAT32) continue;
+      output->set_type(dtype);
+    }
+  }
 }
 
 void CallReader::read_attribute(Call& call, int i, const phi::Attribute& attribute) {
@@ -344,5 +387,6 @@ void hp_phi_dispatch(uint32_t index, const hp::paddle_adapter::ArgumentRegisters
   ArgumentReader reader(*registers);
   Call call(*kernels[index], *reader.pointer<const phi::DeviceContext>());
   CallReader::read(call, reader);
+  if (!call.kernel.widened) CallReader::set_output_dtypes(call);
   run(call);
 }

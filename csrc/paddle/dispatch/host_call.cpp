@@ -9,7 +9,6 @@
 namespace hp::paddle_adapter {
 namespace {
 
-bool is_narrow(phi::DataType dtype) { return dtype == phi::DataType::FLOAT16 || dtype == phi::DataType::BFLOAT16; }
 bool is_real(phi::DataType dtype) {
   return is_narrow(dtype) || dtype == phi::DataType::FLOAT32 || dtype == phi::DataType::FLOAT64;
 }

@@ -19,6 +19,7 @@ StandardOp copy_op("copy");
 View in_place(Call& call, DenseTensor* out, const DenseTensor* in) {
   if (out == nullptr || in == nullptr) return {};
   const DenseTensor source = *in;  // keeps the memory alive if `out` is the same tensor
+  if (out->dtype() != source.dtype()) out->set_type(source.dtype());
   const View to = call.allocate(*out), from = view(source);
   if (!on_device(source)) {
     Stream& stream = current_stream(call.device);

@@ -14,6 +14,13 @@ def _gradient(name: str, expression: str, arguments: str = "grad, self") -> Op:
     return _op(f"{name}_backward({arguments})", doc, expression)
 
 
+def _holomorphic(name: str, real_expression: str, complex_expression: str, arguments: str = "grad, self") -> Op:
+    """A gradient for complex numbers, too: the derivative is conjugated."""
+    doc = f"the gradient of {name}" + (", from its result" if "result" in arguments else "")
+    expressions = {"float": real_expression, "complex": complex_expression}
+    return pointwise_op(f"{name}_backward({arguments})", doc, "", expressions)
+
+
 def _side(name: str, side: str, expression: str, arguments: str = "grad, self, other") -> Op:
     return _op(f"{name}_backward_{side}({arguments})", f"the gradient of {name} for {side}", expression)
 
@@ -55,6 +62,8 @@ OF_ONE = (
         " : grad * exponent * M(pow)(self, exponent - (T)1)",
         "grad, self; exponent",
     ),
+    _holomorphic("exp", "grad * result", "M(mul)(grad, M(conj)(result))", "grad, result"),
+    _holomorphic("log", "grad / self", "M(div)(grad, M(conj)(self))"),
     _gradient("reciprocal", "-grad * result * result", "grad, result"),
     _gradient("sqrt", "(T)0.5 * grad / result", "grad, result"),
     _gradient("rsqrt", "(T)-0.5 * grad * result * result * result", "grad, result"),

@@ -51,6 +51,17 @@ Kernels = Mapping[str, Mapping[str, Phi]]
 #: Kernels left to Paddle because it also calls them with tensors that are not dense.
 LEFT_TO_PADDLE = ("add_n",)
 
+#: Positions of outputs that stay float32 if the kernel's dtype is a 16-bit float: statistics, sums of losses.
+FLOAT32_OUTPUTS = {
+    "batch_norm": (1, 2, 3, 4),
+    "batch_norm_infer": (1, 2),
+    "batch_norm_grad": (1, 2),
+    "layer_norm": (1, 2),
+    "group_norm": (1, 2),
+    "instance_norm": (1, 2),
+    "cross_entropy_with_softmax": (1,),
+}
+
 
 def same(*names: str) -> dict[str, dict[str, Phi]]:
     """Operators with the same name in Paddle."""

@@ -25,6 +25,7 @@ KERNELS: Kernels = {
     **{
         f"{name}_backward": {f"{name}_grad": SELF}
         for name in (
+            *("exp", "log"),
             *("reciprocal", "sqrt", "rsqrt", "expm1", "log2", "log10", "log1p", "abs", "erf", "erfinv", "lgamma"),
             *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
         )

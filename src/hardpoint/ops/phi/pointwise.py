@@ -5,13 +5,11 @@ from hardpoint.ops.phi import PLAIN, Kernels, Phi, same
 KERNELS: Kernels = {
     "add": {"add": Phi(attributes=(1,)), "grad_add": Phi(attributes=(1,))},
     "sub": {"subtract": Phi(attributes=(1,))},
-    # The first input of exp_grad is the output.
-    "mul": {"multiply": PLAIN, "exp_grad": PLAIN},
+    "mul": {"multiply": PLAIN},
     "div": {
         "divide": PLAIN,
         "floor_divide": Phi(variant="floor"),
         "trunc_divide": Phi(variant="trunc"),
-        "log_grad": Phi(inputs=(1, 0)),
     },
     "scale": {
         "scale": Phi(attributes=("$0", "$1"), variant="$2"),

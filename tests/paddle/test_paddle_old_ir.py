@@ -1,0 +1,38 @@
+"""Static graphs in Paddle's old representation, which its operator tests and older inference models use."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("old_ir_program.py")
+FAMILIES = re.findall(r'^    "(\w+)": \(', PROGRAM.read_text(), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def differences() -> dict[str, dict[str, str]]:
+    """How results and gradients differ from the CPU, by operator and dtype."""
+    run = subprocess.run([sys.executable, PROGRAM, "sim"], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr[-2000:]
+    found: dict[str, dict[str, str]] = {}
+    for line in run.stdout.splitlines():
+        if line.startswith("{"):
+            record = json.loads(line)
+            name, dtype = record["case"].rsplit("-", 1)
+            found.setdefault(name, {})[dtype] = record["difference"]
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_results_and_gradients_have_the_dtype_and_values_of_the_cpu(differences, family):
+    assert {dtype: found for dtype, found in differences[family].items() if found} == {}
+
+
+def test_every_operator_of_the_program_is_checked(differences):
+    assert sorted(differences) == sorted(FAMILIES)
+    assert sum(map(len, differences.values())) > 250
