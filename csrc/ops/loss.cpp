@@ -118,8 +118,8 @@ bool nll_loss(const OpBinding& binding, Device& device, const View& out, const V
   if (!call.available() || !last.available()) return false;
   const int64_t elements = shape.batch * shape.positions, groups = call.groups_for(elements);
   const Scratch parts(device, reduced ? 2 * groups * sum_bytes(self.dtype) : 0);
-  call.pointer(reduced ? parts.get() : out.data).arg(self).arg(target).arg(weight).integer(elements);
-  call.integer(shape.classes).integer(shape.positions).integer(ignore_index);
+  call.pointer(reduced ? parts.get() : out.data).arg(self).arg(target).arg(weight).fault(binding.op);
+  call.integer(elements).integer(shape.classes).integer(shape.positions).integer(ignore_index);
   if (reduced) call.integer(groups);
   call.launch(binding.op, groups);
   if (reduced) {

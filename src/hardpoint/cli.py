@@ -111,7 +111,8 @@ def doctor() -> None:
 @app.command()
 def check(
     modes: Annotated[
-        list[str] | None, typer.Argument(help="abi, runtime, ops, modules, optim, perf. Default: all.")
+        list[str] | None,
+        typer.Argument(help="abi, runtime, ops, modules, optim, perf. Default: all. Or: paddle, then test files."),
     ] = None,
     ops: Annotated[str, typer.Option(help="Run only entries whose name matches this regular expression.")] = "",
     dtypes: Annotated[str, typer.Option(help="Run only these dtypes, separated by commas.")] = "",
@@ -130,8 +131,20 @@ def check(
     blockers: Annotated[int, typer.Option(help="Maximum number of CPU operators to list.")] = 25,
     timeout: Annotated[float, typer.Option(help="Stop an entry after this many seconds without progress.")] = 120,
     memory: Annotated[float, typer.Option(help="Memory limit of the worker process in GiB; 0 for none.")] = 12,
+    jobs: Annotated[int, typer.Option(help="paddle: number of test files to run at once.", min=1)] = 2,
+    checkout: Annotated[
+        Path | None, typer.Option(help="paddle: a checkout of Paddle, for its test library. Default: the files' own.")
+    ] = None,
+    exclude: Annotated[Path | None, typer.Option(help="paddle: a file of tests not to run, with reasons.")] = None,
+    old_ir: Annotated[bool, typer.Option("--old-ir", help="paddle: build static graphs in the old IR only.")] = False,
 ) -> None:
-    """Check the device against the plug-in contract, and its results against PyTorch on the CPU."""
+    """Check the device against the plug-in contract, and its results against PyTorch on the CPU.
+
+    ``hardpoint check paddle PATH...`` runs test files of Paddle or PaddleCustomDevice instead.
+    """
+    if modes and modes[0] == "paddle":
+        paths = [Path(path) for path in modes[1:]]
+        return _check_paddle(paths, checkout, exclude, jobs, timeout, old_ir, json, blockers)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from hardpoint import PluginError
@@ -171,6 +184,43 @@ def check(
     if not report.results:
         console.print("[red]failed[/]: no entry matches the options")
     if not report.results or not report.ok(strict):
+        raise typer.Exit(1)
+
+
+def _check_paddle(
+    paths: list[Path],
+    checkout: Path | None,
+    exclude: Path | None,
+    jobs: int,
+    timeout: float,
+    old_ir: bool,
+    json: Path | None,
+    blockers: int,
+) -> None:
+    from hardpoint import PluginError
+    from hardpoint.check import paddle_suite
+
+    def advance(done: int, total: int, result: paddle_suite.FileResult) -> None:
+        found = ", ".join(f"{count} {status}" for status, count in result.counts.items())
+        console.print(f"{done}/{total} {result.file}: {found}", highlight=False)
+
+    try:
+        report = paddle_suite.run(
+            paths,
+            library=checkout,
+            exclusions=exclude or paddle_suite.EXCLUSIONS,
+            jobs=jobs,
+            timeout=timeout,
+            old_ir=old_ir,
+            progress=advance,
+        )
+    except (ValueError, PluginError) as error:
+        console.print(f"[red]failed[/]: {error}", highlight=False)
+        raise typer.Exit(2) from None
+    paddle_suite.text(report, console, blockers=blockers)
+    if json is not None:
+        report.save(json)
+    if not report.ok:
         raise typer.Exit(1)
 
 

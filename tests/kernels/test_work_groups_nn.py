@@ -122,7 +122,9 @@ def test_losses(tmp_path: Path) -> None:
     labels[::9] = 2
     nll = Kernel(tmp_path, "loss:nll_total", "T=f32 I=i64")
     parts, used = torch.empty(2, nll.groups(90)), torch.empty(())
-    nll(parts.shape[1], parts, logs, labels, weight, 90, 7, 1, 2, parts.shape[1])
+    fault = torch.zeros(3, dtype=torch.int64)
+    nll(parts.shape[1], parts, logs, labels, weight, fault, 7, 90, 7, 1, 2, parts.shape[1])
+    assert fault.tolist() == [0, 0, 0]
     Kernel(tmp_path, "loss:nll_finish", "T=f32 I=i64")(1, out, used, parts, parts.shape[1], 1)
     right = torch.ops.aten.nll_loss_forward(logs, labels, weight, 1, 2)
     close(out, right[0])

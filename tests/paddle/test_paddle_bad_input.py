@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import paddle
 import pytest
 from comparison import assert_same
@@ -110,3 +111,15 @@ def test_another_library_that_cannot_be_loaded(run_python, tmp_path: Path):
     assert "Fail to open library" in said[0]
     assert "libbroken.so" in said[0]
     assert re.fullmatch(rf"False Fail to open library: .*libbroken\.so.*; .* remove it from {root}\n", said[1])
+
+
+@pytest.mark.parametrize("label", [5, -1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_label_out_of_range_is_an_index_error(label, weighted):
+    scores = paddle.ones([4, 5])
+    labels = paddle.to_tensor([0, 1, label, 2])
+    weight = paddle.ones([5]) if weighted else None
+    with pytest.raises(IndexError, match=f"index {label} is out of bounds for dimension with size 5"):
+        paddle.nn.functional.cross_entropy(scores, labels, weight=weight, ignore_index=-100).numpy()
+    losses = paddle.nn.functional.cross_entropy(scores, labels, ignore_index=label, reduction="none").numpy()
+    np.testing.assert_allclose(losses.ravel(), np.log(5) * np.array([1, 1, 0, 1]), rtol=1e-6)

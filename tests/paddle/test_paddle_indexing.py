@@ -88,3 +88,27 @@ def test_indices_out_of_range_are_rejected(rng):
     with pytest.raises(Exception, match="index a contiguous copy of it"):
         x[:, 1:3][paddle.to_tensor(ROWS), 1:] = 0.0
     np.testing.assert_array_equal(x.numpy(), given)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather_counts_negative_indices_and_axes_from_the_end(seed, axis, dtype):
+    (x,) = numbers(np.random.default_rng(seed), (4, 5, 6))
+    index = np.array([0, -1, 2, -3])
+
+    def gathered(t):
+        return paddle.gather(t, paddle.to_tensor(index), axis=axis)
+
+    expected = np.take(x, index, axis)
+    paddle.set_device("sim:0")
+    t = paddle.to_tensor(x).astype(dtype)
+    t.stop_gradient = False
+    out = gathered(t)
+    bound = 1e-6 if dtype == "float32" else 1e-2
+    np.testing.assert_allclose(out.astype("float32").numpy(), expected, rtol=bound)
+    out.sum().backward()
+    counts = np.zeros(x.shape[axis], "float32")
+    np.add.at(counts, index, 1)
+    shape = [1, 1, 1]
+    shape[axis] = -1
+    np.testing.assert_array_equal(t.grad.astype("float32").numpy(), np.broadcast_to(counts.reshape(shape), x.shape))

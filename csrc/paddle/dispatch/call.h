@@ -68,7 +68,7 @@ struct PhiKernel {
   bool widened = false;  // `cpu` is the float32 kernel, used for this 16-bit float dtype
   std::vector<InputKind> inputs;
   std::vector<phi::AttributeType> attributes;
-  std::vector<bool> outputs;  // true for a list of tensors
+  std::vector<bool> outputs;                 // true for a list of tensors
   std::vector<phi::DataType> output_dtypes;  // UNDEFINED: depends on the arguments
   const Mapping* mapping = nullptr;
   Operator* op = nullptr;

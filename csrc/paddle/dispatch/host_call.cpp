@@ -49,7 +49,15 @@ const phi::Kernel* find_double_kernel(const std::string& name) {
 
 void set_meta(DenseTensor& tensor, const DenseTensor& like, phi::DataType dtype) {
   phi::DenseTensorMeta meta(dtype, like.dims(), like.layout());
-  if (meta.valid()) tensor.set_meta(meta);
+  if (meta.valid()) return tensor.set_meta(meta);
+  // A size is not known yet: the kernel completes the shape.
+  tensor.Resize(like.dims());
+  tensor.set_type(dtype);
+}
+
+// The first element's address. `data()` refuses an output whose memory, of an earlier call, is smaller than its shape.
+const void* address_of(const DenseTensor& tensor) {
+  return static_cast<const char*>(tensor.Holder()->ptr()) + tensor.meta().offset;
 }
 
 size_t bytes_of(const DenseTensor& tensor) { return static_cast<size_t>(tensor.numel()) * phi::SizeOf(tensor.dtype()); }
@@ -132,7 +140,7 @@ const void* HostCall::dense_bytes(const DenseTensor& input) {
 HostCall::Source* HostCall::shared_with(const DenseTensor* output) {
   if (output == nullptr || !output->initialized()) return nullptr;
   for (Source& source : sources_) {
-    if (source.address != nullptr && source.address == output->data()) return &source;
+    if (source.address != nullptr && source.address == address_of(*output)) return &source;
   }
   return nullptr;
 }

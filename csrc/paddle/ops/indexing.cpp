@@ -12,15 +12,27 @@ bool supports(const Call& call) {
 }
 
 // Attribute: axis. The index may have any shape, which replaces that dimension in the output.
-bool gather(Call& call) {
+template <class Read>
+bool slices(Call& call, Read read) {
   if (!supports(call) || call.input(0)->dims().size() == 0) return false;
   const View x = call.view_of(0), index = call.view_of(1), out = call.allocate(0);
   if (out.numel() == 0) return true;
   const int64_t dim = wrap_dim(call.integer(0), x.ndim);
-  return hp::ops::index_select(call.binding(), call.device, flat_selection(out, x, dim, index.numel()), x,
-                               flat_index(index), dim);
+  return read(flat_selection(out, x, dim, index.numel()), x, flat_index(index), dim);
 }
-bool index_select(Call& call) { return gather(call); }
+
+// A negative index counts from the end.
+bool gather(Call& call) {
+  return slices(call, [&](const View& out, const View& x, const View& index, int64_t dim) {
+    return hp::ops::index(call.binding(), call.device, out, x, {index}, dim);
+  });
+}
+
+bool index_select(Call& call) {
+  return slices(call, [&](const View& out, const View& x, const View& index, int64_t dim) {
+    return hp::ops::index_select(call.binding(), call.device, out, x, index, dim);
+  });
+}
 
 bool gather_along(Call& call, int64_t axis) {
   if (!supports(call) || call.input(0)->dims().size() != call.input(1)->dims().size()) return false;

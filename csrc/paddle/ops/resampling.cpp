@@ -1,5 +1,7 @@
 #include "ops/resampling.h"
 
+#include <limits>
+
 #include "ops/window_attributes.h"
 
 namespace hp::paddle_adapter::ops {
@@ -35,12 +37,20 @@ struct ResamplingOptions {
   }
 };
 
+// Paddle takes a single output position from the first input, whatever the scale.
+void fix_single_positions(ResamplingOptions& options, const View& out) {
+  for (int d = 0; d < options.rank; ++d) {
+    if (out.sizes[2 + d] == 1) options.scales[d] = std::numeric_limits<double>::infinity();
+  }
+}
+
 bool forward(Call& call, Resampling mode) {
   const View x = call.view_of(0);
   ResamplingOptions options;
   if (!is_ready(call.input(0)) || !options.read(call, mode, x)) return false;
   const View out = call.allocate(0);
   if (out.numel() == 0) return true;
+  fix_single_positions(options, out);
   return hp::ops::upsample(call.binding(), call.device, out, x, mode, options.align, options.scales, options.rank);
 }
 
@@ -49,6 +59,7 @@ bool backward(Call& call, Resampling mode) {
   const View grad = call.view_of(4);
   ResamplingOptions options;
   if (!is_ready(call.input(4)) || !options.read(call, mode, grad)) return false;
+  fix_single_positions(options, grad);
   return hp::ops::upsample_backward(call.binding(), call.device, call.allocate(0), grad, mode, options.align,
                                     options.scales, options.rank);
 }

@@ -31,24 +31,26 @@ bool supports_grad(const Call& call, int index, int grad) {
   return is_index(index_view) && copy_op.on(call.device).can_serve() && to_core(from.dtype()) != DType::kNone;
 }
 
-bool write_slices(Call& call, const View& out, const View& index, const View& values, int64_t dim, ScatterOp write) {
+bool write_slices(Call& call, const View& out, const View& index, const View& values, int64_t dim, ScatterOp write,
+                  bool negative = false) {
   const OpBinding& binding = (write == ScatterOp::kAdd ? index_add_op : index_copy_op).on(call.device);
   return hp::ops::index_write(binding, call.device, out, flat_index(index),
-                              flat_selection(values, out, dim, index.numel()), dim, write, false);
+                              flat_selection(values, out, dim, index.numel()), dim, write, negative);
 }
 
 // ---- Gradients of reads. Inputs: x, index, out_grad.
 
-bool slices_grad(Call& call) {
+bool slices_grad(Call& call, bool negative) {
   if (!supports_grad(call, 1, 2) || call.input(0)->dims().size() == 0 || call.input(0)->dims().size() > kMaxKernelRank)
     return false;
   const View out = call.allocate(0);
   const int64_t dim = wrap_dim(call.integer(0), out.ndim);
-  return zero(call.device, out) && write_slices(call, out, call.view_of(1), call.view_of(2), dim, ScatterOp::kAdd) &&
+  return zero(call.device, out) &&
+         write_slices(call, out, call.view_of(1), call.view_of(2), dim, ScatterOp::kAdd, negative) &&
          count_decomposed(call);
 }
-bool gather_grad(Call& call) { return slices_grad(call); }
-bool index_select_grad(Call& call) { return slices_grad(call); }
+bool gather_grad(Call& call) { return slices_grad(call, true); }
+bool index_select_grad(Call& call) { return slices_grad(call, false); }
 
 bool along_grad(Call& call, int64_t axis) {
   if (!supports_grad(call, 1, 2) || call.input(0)->dims().size() != call.input(1)->dims().size() ||

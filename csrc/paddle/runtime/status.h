@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "core/runtime/error.h"
+#include "core/runtime/device_fault.h"
 
 namespace hp::paddle_adapter {
 
@@ -18,6 +18,8 @@ C_Status run_or_throw(Action action) {
   try {
     action();
     return C_SUCCESS;
+  } catch (const IndexOutOfRange& error) {
+    PADDLE_THROW(common::errors::OutOfRange("%s", error.what()));
   } catch (const Error& error) {
     PADDLE_THROW(common::errors::External("%s", error.what()));
   }

@@ -1,5 +1,6 @@
 /* Losses and their gradients. T: elements, I: class indices. Sums take two kernels: the first writes one partial sum
  * per work-group, `finish` adds them up. */
+#include "fault.h"
 #include "row_reduction.h"
 
 /* ---- Losses of two elements -------------------------------------------------------------------------------------- */
@@ -86,7 +87,7 @@ HP_KERNEL(finish)(HP_GLOBAL T* out, HP_GLOBAL const T_a* parts, hp_i64 count, T_
 
 /* ---- Negative log-likelihood ------------------------------------------------------------------------------------- */
 /* Elements are batch x positions; each has `classes` inputs in `self`, `positions` apart. A class index out of range
- * yields NaN, and a zero gradient. */
+ * reports a fault and yields NaN, and a zero gradient. */
 #define NLL_CHOSEN(i) ((hp_i64)target[i])
 #define NLL_INSIDE(c) ((c) >= 0 && (c) < classes)
 #define NLL_WEIGHT(c) (!NLL_INSIDE(c) || (c) == ignored ? (T_a)0 : weight ? T_get(weight[c]) : (T_a)1)
@@ -96,23 +97,26 @@ HP_KERNEL(finish)(HP_GLOBAL T* out, HP_GLOBAL const T_a* parts, hp_i64 count, T_
                    : HP_INFINITY - HP_INFINITY)
 
 HP_KERNEL(nll)(HP_GLOBAL T* out, HP_GLOBAL const T* self, HP_GLOBAL const I* target, HP_GLOBAL const T* weight,
-               hp_i64 elements, hp_i64 classes, hp_i64 positions, hp_i64 ignored) {
+               HP_GLOBAL hp_i64* fault, hp_i64 code, hp_i64 elements, hp_i64 classes, hp_i64 positions,
+               hp_i64 ignored) {
   HP_FOR_ELEMENTS(i, elements) {
     const hp_i64 c = NLL_CHOSEN(i);
     const T_a w = NLL_WEIGHT(c);
     out[i] = T_put(NLL_LOSS(i, c, w));
+    if (c != ignored && !NLL_INSIDE(c)) HP_FAULT(c, classes);
   }
 }
 
 /* Partial sums of the loss, followed by those of the weights. */
 HP_KERNEL(nll_total)(HP_GLOBAL T_a* parts, HP_GLOBAL const T* self, HP_GLOBAL const I* target,
-                     HP_GLOBAL const T* weight, hp_i64 elements, hp_i64 classes, hp_i64 positions, hp_i64 ignored,
-                     hp_i64 count) {
+                     HP_GLOBAL const T* weight, HP_GLOBAL hp_i64* fault, hp_i64 code, hp_i64 elements, hp_i64 classes,
+                     hp_i64 positions, hp_i64 ignored, hp_i64 count) {
   T_a loss = 0, weights = 0;
   HP_FOR_ELEMENTS(i, elements) {
     const hp_i64 c = NLL_CHOSEN(i);
     const T_a w = NLL_WEIGHT(c);
     loss += NLL_LOSS(i, c, w);
+    if (c != ignored && !NLL_INSIDE(c)) HP_FAULT(c, classes);
     weights += w;
   }
 #if HP_LSIZE > 1

@@ -3,7 +3,7 @@
 from hardpoint.ops.phi import PLAIN, Kernels
 
 KERNELS: Kernels = {
-    "index_select": {"gather": PLAIN, "index_select": PLAIN},
+    "index_select": {"index_select": PLAIN},
     "gather": {"take_along_axis": PLAIN, "index_sample": PLAIN},
-    "index": {"gather_nd": PLAIN},
+    "index": {"gather": PLAIN, "gather_nd": PLAIN},
 }

@@ -1,0 +1,250 @@
+"""Run one of Paddle's test files on the mounted device, or on the CPU, without editing it.
+
+The process gets one JSON argument (:class:`Job`) and appends one JSON object per line to the job's log:
+``{"start": test}`` before each test, ``{"test": ..., "status": ..., "detail": ...}`` after it, and at the end
+``{"tiers": ...}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import runpy
+import sys
+import types
+import unittest
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+#: Device names that test files are written for; they mean the device under test.
+FOREIGN = ("npu", "gpu", "xpu", "mlu", "gcu", "sdaa", "metax_gpu", "iluvatar_gpu", "intel_hpu", "custom_cpu")
+_PLACED = re.compile(r"\bCustomPlace\b|custom_device")
+_FIXTURE = re.compile(r"^(setUp|tearDown)(Class|Module) \((.*)\)$")
+
+
+@dataclass
+class Job:
+    """What one process does."""
+
+    file: str
+    log: str
+    #: Name of the mounted device, or ``cpu``.
+    device: str
+    #: Folders to import from: Paddle's ``test/legacy_test`` and the like.
+    path: list[str] = field(default_factory=list)
+    #: Tests to run; all if empty.
+    only: list[str] = field(default_factory=list)
+    skip: list[str] = field(default_factory=list)
+
+    def argument(self) -> str:
+        """The command line of the process."""
+        return json.dumps(asdict(self))
+
+
+def owner(test: str) -> str:
+    """The class of a test or of a failed class fixture."""
+    fixture = _FIXTURE.match(test)
+    return fixture.group(3).removeprefix("__main__.") if fixture else test.split(".")[0]
+
+
+def is_fixture(test: str) -> bool:
+    """Whether this is the failure of a class or module fixture."""
+    return _FIXTURE.match(test) is not None
+
+
+def _stand_in(real: type, make: Callable[..., Any]) -> type:
+    """A class in place of ``real``: calls construct with ``make``, and ``isinstance`` still means ``real``."""
+
+    class Meta(type):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            return make(*args, **kwargs)
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, real)
+
+    return Meta(real.__name__, (), {})
+
+
+def install(device: str, replace_cpu: bool) -> None:
+    """Make test files run on ``device``. ``replace_cpu``: also where they name the CPU."""
+    import paddle
+    from paddle.base import core
+
+    real_custom, real_cpu, real_set = core.CustomPlace, core.CPUPlace, paddle.device.set_device
+    mounted = tuple(core.get_all_custom_device_type())
+
+    def place(index: int = 0) -> Any:
+        return real_cpu() if device == "cpu" else real_custom(device, index)
+
+    def custom(name: str, index: int = 0) -> Any:
+        return place(index) if name in FOREIGN or name == device or device == "cpu" else real_custom(name, index)
+
+    def set_device(name: Any) -> Any:
+        if isinstance(name, str):
+            kind, _, index = name.partition(":")
+            if kind in FOREIGN or (kind == "cpu" and replace_cpu) or (kind in mounted and device == "cpu"):
+                name = device if device == "cpu" or not index else f"{device}:{index}"
+        return real_set(name)
+
+    module: Any
+    for module in (paddle, paddle.base, paddle.framework, core):
+        if hasattr(module, "CustomPlace"):
+            module.CustomPlace = _stand_in(real_custom, custom)
+    if replace_cpu and device != "cpu":
+        for module in (paddle, paddle.base, paddle.framework):
+            if hasattr(module, "CPUPlace"):
+                module.CPUPlace = _stand_in(real_cpu, place)
+    paddle.set_device = paddle.device.set_device = set_device
+    names = [*mounted, *FOREIGN]
+    for module in (core, paddle.device):
+        module.get_all_custom_device_type = lambda: list(names)
+        module.is_compiled_with_custom_device = lambda name: name in names
+    vendor = types.ModuleType("paddle_custom_device")
+    # The newest toolkit, for which no test is skipped.
+    vendor.npu = types.SimpleNamespace(version=lambda: {"cann": "8.0.0"})  # type: ignore[attr-defined]
+    sys.modules["paddle_custom_device"] = vendor
+    real_set("cpu" if device == "cpu" else device)
+
+
+def _use_device(module: Any, device: str) -> None:
+    """Let Paddle's ``OpTest`` check the device, in 16-bit floats too."""
+    import paddle
+
+    module.OpTest._get_places = lambda self: [paddle.CustomPlace(device, 0)]
+
+
+class _Log(unittest.TestResult):
+    """Writes each result at once, so that a crash loses none."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, **record: Any) -> None:
+        self._stream.write(json.dumps(record) + "\n")
+        self._stream.flush()
+
+    def _add(self, test: unittest.TestCase, status: str, detail: str = "") -> None:
+        self.write(test=name_of(test), status=status, detail=detail)
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        import numpy
+        import paddle
+
+        super().startTest(test)
+        self.write(start=name_of(test))
+        random.seed(0)
+        numpy.random.seed(0)
+        paddle.seed(0)
+
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        self._add(test, "passed")
+
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:
+        self._add(test, "failed", self._message(err))
+
+    def addError(self, test: unittest.TestCase, err: Any) -> None:
+        self._add(test, "failed", self._message(err))
+
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
+        if err is not None:
+            self._add(test, "failed", self._message(err))
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        self._add(test, "skipped", reason)
+
+    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
+        self._add(test, "passed")
+
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
+        self._add(test, "failed", "unexpected success")
+
+    @staticmethod
+    def _message(err: Any) -> str:
+        lines = [line for line in str(err[1]).strip().splitlines() if line.strip()]
+        # Paddle puts the message last, numpy the figures.
+        return f"{err[0].__name__}: " + "\n".join([*lines[:2], *lines[2:][-6:]])[:1200]
+
+
+def name_of(test: unittest.TestCase) -> str:
+    """``CLASS.TEST``."""
+    return test.id().removeprefix("__main__.")
+
+
+def _tests(suite: Iterable[Any]) -> Iterable[unittest.TestCase]:
+    for item in suite:
+        if isinstance(item, unittest.TestSuite):
+            yield from _tests(item)
+        else:
+            yield item
+
+
+def _run_tests(job: Job, log: _Log, module: Any) -> None:
+    for library in ("op_test", "tests.op_test"):
+        if library in sys.modules and job.device != "cpu":
+            _use_device(sys.modules[library], job.device)
+    classes = {owner(name) for name in job.only if is_fixture(name)}
+
+    def wanted(name: str) -> bool:
+        return name not in job.skip and (not job.only or name in job.only or owner(name) in classes)
+
+    found = unittest.defaultTestLoader.loadTestsFromModule(module)
+    unittest.TestSuite(test for test in _tests(found) if wanted(name_of(test))).run(log)
+
+
+def _alias_tests(folders: list[str]) -> None:
+    """PaddleCustomDevice's files import Paddle's test library as the package ``tests``."""
+    package = types.ModuleType("tests")
+    package.__path__ = folders
+    sys.modules["tests"] = package
+
+
+def main(argument: str) -> None:
+    """Run a job."""
+    job = Job(**json.loads(argument))
+    file = Path(job.file)
+    sys.path[:0] = [str(file.parent), *job.path]
+    os.chdir(file.parent)
+    import hardpoint
+
+    _alias_tests([*job.path, str(file.parent)])
+    install(job.device, replace_cpu=_PLACED.search(file.read_text()) is None)
+    with open(job.log, "a") as stream:
+        log = _Log(stream)
+        ran = False
+
+        def run_main(*args: Any, **kwargs: Any) -> None:
+            nonlocal ran
+            ran = True
+            _run_tests(job, log, sys.modules["__main__"])
+
+        unittest.main = run_main  # type: ignore[misc,assignment]
+        sys.argv = [job.file]
+        hardpoint.reset_counters()
+        try:
+            namespace = runpy.run_path(job.file, run_name="__main__")
+        except Exception as error:
+            log.write(test="import", status="failed", detail=f"{type(error).__name__}: {error}"[:1200])
+            return
+        if not ran:
+            module = types.ModuleType("__main__")
+            vars(module).update(namespace)
+            _run_tests(job, log, module)
+        tiers: Counter[str] = Counter()
+        cpu: Counter[str] = Counter()
+        for operator, counts in hardpoint.counters().items():
+            tiers.update({tier: count for tier, count in counts.items() if isinstance(count, int)})
+            if counts.get("cpu"):
+                cpu[operator] += counts["cpu"]
+        log.write(tiers=tiers, cpu=cpu)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+    sys.stdout.flush()
+    os._exit(0)  # some test files leave threads behind
