@@ -10,8 +10,11 @@ body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; 
 table { border-collapse: collapse; width: 100%; margin: 1em 0; }
 th, td { border-bottom: 1px solid #ddd; padding: .3em .6em; text-align: left; vertical-align: top; }
 th { position: sticky; top: 0; background: #f4f4f4; cursor: pointer; user-select: none; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-td { overflow-wrap: anywhere; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number, td.word { white-space: nowrap; }
+td { overflow-wrap: break-word; }
+dl { display: grid; grid-template-columns: max-content auto; gap: .2em 1em; } dt { color: #666; } dd { margin: 0; }
+code { font: 12px/1.5 ui-monospace, monospace; }
 input { font: inherit; padding: .3em .6em; width: 24em; }
 .good { color: #116329; } .fair { color: #7a5b00; } .bad { color: #b3261e; } .none { color: #777; }
 """
@@ -45,6 +48,8 @@ for (const input of document.querySelectorAll("input")) {
 }
 """
 
+#: Longer words may break.
+MAX_WORD = 60
 #: Verdict or tier -> CSS class of its cell.
 CLASSES = {
     **dict.fromkeys(("strict", "passed", "vendor", "portable", "adapter"), "good"),
@@ -54,30 +59,47 @@ CLASSES = {
 }
 
 
-def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with a filter field. Cells with a verdict or a tier are colored."""
-    lines = [f'<p><input data-table="{escape(name)}" placeholder="filter rows by words"></p>']
+def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, filtered: bool = True) -> str:
+    """A table with a filter field. Cells with a verdict or a tier are colored, and numbers are aligned to the right."""
+    rows = list(rows)
+    numeric = [bool(rows) and all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(columns))]
+    field = f'<p><input data-table="{escape(name)}" placeholder="filter rows by words"></p>'
+    lines = [field] if filtered else []
     lines.append(f'<table id="{escape(name)}"><thead><tr>')
-    lines += [f"<th>{escape(column)}</th>" for column in columns]
+    lines += [_cell("th", "number" if is_number else "", c) for c, is_number in zip(columns, numeric, strict=True)]
     lines.append("</tr></thead><tbody>")
     for row in rows:
-        cells = []
-        for value in row:
-            kind = "number" if isinstance(value, (int, float)) else CLASSES.get(str(value), "")
-            cells.append(f'<td class="{kind}">{escape(str(value))}</td>' if kind else f"<td>{escape(str(value))}</td>")
+        cells = (_cell("td", _kind(value, numeric[i]), str(value)) for i, value in enumerate(row))
         lines.append(f"<tr>{''.join(cells)}</tr>")
     lines.append("</tbody></table>")
     return "\n".join(lines)
 
 
-def page(title: str, paragraphs: Iterable[str], sections: Iterable[tuple[str, str]]) -> str:
-    """A document with plain-text paragraphs, then sections of a heading and HTML."""
+def _kind(value: object, is_number: bool) -> str:
+    """CSS classes of a cell. A single word stays on one line."""
+    text = str(value)
+    word = "word" if len(text) <= MAX_WORD and " " not in text else ""
+    return "number" if is_number else " ".join(filter(None, (CLASSES.get(text, ""), word)))
+
+
+def _cell(tag: str, kind: str, text: str) -> str:
+    return f'<{tag} class="{kind}">{escape(text)}</{tag}>' if kind else f"<{tag}>{escape(text)}</{tag}>"
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """A list of names and values."""
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(value)}</dd>' for name, value in pairs)}</dl>"
+
+
+def page(title: str, paragraphs: Iterable[str], sections: Iterable[tuple[str, str]], head: str = "") -> str:
+    """A document with plain-text paragraphs and HTML ``head``, then sections of a heading and HTML."""
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
         *(f"<p>{escape(text)}</p>" for text in paragraphs),
+        head,
         *(f"<h2>{escape(heading)}</h2>\n{body}" for heading, body in sections),
         f"<script>{_SCRIPT}</script></body></html>",
     ]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Column, Table
 
+from hardpoint._console import console, line, output_file, output_folder, refuse, regular_expression, table
+from hardpoint._runtime import PluginError
 from hardpoint.projects import cli as projects
 
 if TYPE_CHECKING:
@@ -19,13 +19,29 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Mount any accelerator on PyTorch and PaddlePaddle with one plug-in.",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 build_app = typer.Typer(
     invoke_without_command=True, help="Compile the project in this folder, or the adapter of a framework."
 )
 app.add_typer(build_app, name="build")
-console = Console()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"hardpoint {version('hardpoint')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Mount any accelerator on PyTorch and PaddlePaddle with one plug-in."""
 
 
 def _gib(count: int) -> str:
@@ -37,8 +53,8 @@ def devices() -> None:
     """List plug-ins and devices, and why a plug-in was refused."""
     from hardpoint import _discovery, _runtime
 
-    columns = (Column(name, overflow="fold") for name in ("plug-in", "from", "state", "extensions"))
-    table = Table(*columns, title="Plug-ins")
+    projects.use_device()
+    plugins = table("plug-in", "from", "state", "extensions", title="Plug-ins")
     loaded, refused, absent = [], [], []
     for found in _discovery.find():
         try:
@@ -50,30 +66,30 @@ def devices() -> None:
                 refused.append(f"[red]refused[/]: {escape(str(error))}")
             continue
         plural = "device" if plugin.device_count == 1 else "devices"
-        table.add_row(
+        plugins.add_row(
             plugin.name,
             found.source,
             f"[green]{plugin.device_count} {plural}[/], ABI {_runtime.ABI[0]}.{plugin.abi_minor}",
             ", ".join(plugin.extensions),
         )
         loaded.append(plugin)
-    console.print(table)
-    for line in (*refused, *absent):
-        console.print(line, highlight=False, soft_wrap=True)
+    console.print(plugins)
+    for text in (*refused, *absent):
+        console.print(text, highlight=False, soft_wrap=True)
 
-    table = Table("device", "name", "compute units", "free memory", "total memory", title="Devices")
+    rows = table("device", "name", "compute units", "free memory", "total memory", title="Devices")
     for plugin in loaded:
         if plugin.name not in _runtime.mounted():
             _runtime.core.mount(plugin)
         for device in _runtime.devices(plugin.name):
-            table.add_row(
+            rows.add_row(
                 str(device),
                 device.name,
                 str(device.compute_units or "unknown"),
                 _gib(device.free_memory),
                 _gib(device.total_memory),
             )
-    console.print(table)
+    console.print(rows)
     console.print(f"Default device: [bold]{escape(_choice())}[/]", soft_wrap=True)
     if not loaded:
         raise typer.Exit(1)
@@ -97,6 +113,7 @@ def doctor() -> None:
     """Check this machine: compiler, frameworks, adapters and plug-ins. Prints a fix for each problem."""
     from hardpoint.doctor import checkup
 
+    projects.use_device()
     healthy = True
     for finding in checkup():
         mark = "[green]ok[/]  " if finding.ok else "[red]fix[/] " if finding.needed else "[yellow]note[/]"
@@ -114,23 +131,33 @@ def check(
         list[str] | None,
         typer.Argument(help="abi, runtime, ops, modules, optim, perf. Default: all. Or: paddle, then test files."),
     ] = None,
-    ops: Annotated[str, typer.Option(help="Run only entries whose name matches this regular expression.")] = "",
+    ops: Annotated[
+        str,
+        typer.Option(help="Run only entries whose name matches this regular expression.", callback=regular_expression),
+    ] = "",
     dtypes: Annotated[str, typer.Option(help="Run only these dtypes, separated by commas.")] = "",
     samples: Annotated[int, typer.Option(help="Maximum number of sample inputs per entry and dtype.", min=1)] = 4,
-    html: Annotated[Path | None, typer.Option(help="Write the report to an HTML file.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write the report to a JUnit XML file.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the full data to a JSON file.")] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Save results to this file, and run only entries that it lacks.")
+    html: Annotated[Path | None, typer.Option(help="Write the report to an HTML file.", callback=output_file)] = None,
+    junit: Annotated[
+        Path | None, typer.Option(help="Write the report to a JUnit XML file.", callback=output_file)
     ] = None,
-    keep: Annotated[Path | None, typer.Option(help="Save the operators' results in this folder.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the full data to a JSON file.", callback=output_file)] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Save results to this file, and run only entries that it lacks.", callback=output_file),
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Save the operators' results in this folder.", callback=output_folder)
+    ] = None,
     against: Annotated[
         Path | None, typer.Option(help="Report differences from results saved with --keep by another run.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if an operator ran on the CPU.")] = False,
-    blockers: Annotated[int, typer.Option(help="Maximum number of CPU operators to list.")] = 25,
-    timeout: Annotated[float, typer.Option(help="Stop an entry after this many seconds without progress.")] = 120,
-    memory: Annotated[float, typer.Option(help="Memory limit of the worker process in GiB; 0 for none.")] = 12,
+    blockers: Annotated[int, typer.Option(help="Maximum number of CPU operators to list.", min=0)] = 25,
+    timeout: Annotated[
+        float, typer.Option(help="Stop an entry after this many seconds without progress.", min=0.1)
+    ] = 120,
+    memory: Annotated[float, typer.Option(help="Memory limit of the worker process in GiB; 0 for none.", min=0)] = 12,
     jobs: Annotated[int, typer.Option(help="paddle: number of test files to run at once.", min=1)] = 2,
     checkout: Annotated[
         Path | None, typer.Option(help="paddle: a checkout of Paddle, for its test library. Default: the files' own.")
@@ -145,45 +172,25 @@ def check(
     if modes and modes[0] == "paddle":
         paths = [Path(path) for path in modes[1:]]
         return _check_paddle(paths, checkout, exclude, jobs, timeout, old_ir, json, blockers)
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from hardpoint.check import expectations
+    from hardpoint.check.command import run_command
 
-    from hardpoint import PluginError
-    from hardpoint.check import MODES, Result, expectations, render, run, runner
-
-    columns = (TextColumn("{task.description:40.40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def advance(done: int, total: int, result: Result) -> None:
-            bar.update(task, completed=done, total=total, description=f"{result.mode} {result.entry}")
-
-        try:
-            report = run(
-                modes or MODES,
-                ops=ops,
-                dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else expectations.DTYPES,
-                samples=samples,
-                resume=resume,
-                keep=keep,
-                against=against,
-                timeout=timeout,
-                memory=memory,
-                progress=advance,
-            )
-        except (ValueError, PluginError, runner.WorkerDied) as error:
-            bar.stop()
-            console.print(f"[red]failed[/]: {error}", highlight=False)
-            raise typer.Exit(2) from None
-    render.text(report, console, blockers=blockers)
-    if html is not None:
-        render.html(report, html)
-    if junit is not None:
-        render.junit(report, junit, strict)
-    if json is not None:
-        report.save(json)
-    if not report.results:
-        console.print("[red]failed[/]: no entry matches the options")
-    if not report.results or not report.ok(strict):
+    projects.use_device()
+    report = run_command(
+        modes or None,
+        resume_file=resume,
+        blockers=blockers,
+        outputs={"html": html, "junit": junit, "json": json},
+        strict=strict,
+        ops=ops,
+        dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else expectations.DTYPES,
+        samples=samples,
+        keep=keep,
+        against=against,
+        timeout=timeout,
+        memory=memory,
+    )
+    if not report.results or report.interrupted or not report.ok(strict):
         raise typer.Exit(1)
 
 
@@ -197,7 +204,6 @@ def _check_paddle(
     json: Path | None,
     blockers: int,
 ) -> None:
-    from hardpoint import PluginError
     from hardpoint.check import paddle_suite
 
     def advance(done: int, total: int, result: paddle_suite.FileResult) -> None:
@@ -215,8 +221,7 @@ def _check_paddle(
             progress=advance,
         )
     except (ValueError, PluginError) as error:
-        console.print(f"[red]failed[/]: {error}", highlight=False)
-        raise typer.Exit(2) from None
+        refuse(error, "failed")
     paddle_suite.text(report, console, blockers=blockers)
     if json is not None:
         report.save(json)
@@ -226,27 +231,35 @@ def _check_paddle(
 
 @app.command()
 def coverage(
-    operators: Annotated[str, typer.Argument(help="Show only operators that match this regular expression.")] = "",
+    operators: Annotated[
+        str, typer.Argument(help="Show only operators that match this regular expression.", callback=regular_expression)
+    ] = "",
     tier: Annotated[
         str, typer.Option(help="Show only operators served by this tier: vendor, portable, decomposition, cpu.")
     ] = "",
     measured: Annotated[
         Path | None, typer.Option("--from", help="Use the tiers measured in a report of `hardpoint check --json`.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the full data to a JSON file.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the table to an HTML file.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the full data to a JSON file.", callback=output_file)] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the table to an HTML file.", callback=output_file)] = None,
 ) -> None:
     """Show which tier serves each ATen operator on the device."""
-    from hardpoint import PluginError, _discovery
+    from hardpoint import _discovery
+    from hardpoint.check.report import Report
+    from hardpoint.coverage import TIERS, collect, render
 
+    if tier and tier not in TIERS:
+        refuse(f"--tier: expected {', '.join(TIERS)}, not '{tier}'")
+    try:
+        report = None if measured is None else Report.load(measured)
+    except ValueError as error:
+        refuse(f"--from: {error}")
+    projects.use_device()
     try:
         _discovery.choose()  # before torch is imported, which would only warn
-        from hardpoint.coverage import collect, render
-
-        found = collect(measured)
+        found = collect(report)
     except PluginError as error:
-        console.print(f"[red]failed[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+        refuse(error, "failed")
     found.filter(operators, tier)
     render.text(found, console)
     if json is not None:
@@ -281,15 +294,16 @@ def run(
     summary: Annotated[bool, typer.Option("--summary", help="Print the calls per tier at the end.")] = False,
 ) -> None:
     """Run an unchanged program with debugging tools. Fails if a comparison fails or an operator produces NaN or Inf."""
-    from hardpoint.debug.run import enable, find_script, finish, run_script
+    from hardpoint.debug.run import check_device, enable, find_script, finish, run_script
 
+    projects.use_device()
     try:
+        path = find_script(script)
+        check_device()
         leaks_option = "1" if leaks else ""
         enable(fallback=fallback, compare=compare, dump=dump, nan=nan, record=record, leaks=leaks_option)
-        path = find_script(script)
-    except ValueError as error:
-        console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+    except (ValueError, PluginError) as error:
+        refuse(error)
     ended_well = False
     try:
         ended_well = run_script(path, arguments or [])
@@ -304,15 +318,21 @@ def replay(
     file: Annotated[list[Path], typer.Argument(help="Files of saved calls, or folders of such files.")],
     device: Annotated[str, typer.Option(help="Device to run on. Default: the mounted one.")] = "",
     script: Annotated[
-        Path | None, typer.Option(help="Write a stand-alone program for a bug report instead of running the call.")
+        Path | None,
+        typer.Option(
+            help="Write a stand-alone program for a bug report instead of running the call.", callback=output_file
+        ),
     ] = None,
 ) -> None:
     """Re-run saved calls: compare them with the CPU, and time them."""
     from hardpoint.debug.compare import format_report
     from hardpoint.debug.replay import find_files, load
+    from hardpoint.debug.run import check_device
 
+    projects.use_device()
     passed = True
     try:
+        check_device()
         files = find_files(file)
         if script is not None:
             if len(files) != 1:
@@ -324,6 +344,7 @@ def replay(
         for path in files:
             call = load(path)
             target = device or call.default_device()
+            call.check_device(target)
             replayed = call.replay(target)
             for report in replayed.reports:
                 console.print(format_report(report), highlight=False, markup=False, soft_wrap=True)
@@ -331,9 +352,8 @@ def replay(
             if replayed.device_us == replayed.device_us:  # NaN: a call that failed has no time
                 times = f"{replayed.device_us:.1f} us on {target}, {replayed.cpu_us:.1f} us on the CPU"
                 console.print(times, highlight=False)
-    except (ValueError, OSError) as error:
-        console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+    except (ValueError, PluginError, OSError) as error:
+        refuse(error)
     if not passed:
         raise typer.Exit(1)
 
@@ -352,7 +372,6 @@ def mount_paddle_plugin(
     import subprocess
     import sys
 
-    from hardpoint import PluginError
     from hardpoint.devices import paddle_bridge
 
     os.environ[paddle_bridge.VARIABLE] = str(path.resolve())
@@ -361,7 +380,7 @@ def mount_paddle_plugin(
     try:
         plugin = paddle_bridge.load(path)
     except PluginError as error:
-        console.print(f"[red]refused[/]: {error}", highlight=False, soft_wrap=True)
+        line("refused", "red", str(error))
         raise typer.Exit(1) from None
     # Choose this device even if other plug-ins are installed.
     os.environ["HARDPOINT_DEVICE"] = plugin.name
@@ -376,7 +395,7 @@ def mount_paddle_plugin(
     try:
         report = run(["abi", "runtime"])
     except (PluginError, runner.WorkerDied) as error:
-        console.print(f"[red]failed[/]: {error}", highlight=False)
+        line("failed", "red", str(error))
         raise typer.Exit(1) from None
     render.text(report, console)
     variables = [paddle_bridge.VARIABLE, *([paddle_bridge.NAME_VARIABLE] if name else []), "HARDPOINT_DEVICE"]
@@ -414,12 +433,10 @@ def build_paddle(jobs: Jobs = 2) -> None:
 
 
 def _build(adapter: Adapter, jobs: int) -> None:
-    from hardpoint import _runtime
-
     try:
         path = adapter.build(jobs)
-    except _runtime.PluginError as error:
-        console.print(f"[red]failed[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+    except PluginError as error:
+        line("failed", "red", str(error))
         raise typer.Exit(1) from None
     console.print(f"[green]built[/] {path}", highlight=False, soft_wrap=True)
 
@@ -428,8 +445,14 @@ projects.add_commands(app)
 
 
 def main() -> None:
-    """Run the ``hardpoint`` command."""
-    app()
+    """Run the ``hardpoint`` command. Errors of the environment, such as a missing device or file, are one line."""
+    import sys
+
+    try:
+        app()
+    except (PluginError, OSError) as error:
+        line("failed", "red", str(error))
+        sys.exit(2)
 
 
 if __name__ == "__main__":

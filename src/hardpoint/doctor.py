@@ -157,4 +157,12 @@ def _plugins() -> Iterator[Finding]:
         except _runtime.PluginError as error:
             # A shipped plug-in whose hardware is missing is a problem only if it was asked for.
             yield Finding(f"plug-in {found.name}", False, str(error), needed=not found.shipped or found.name in wanted)
-    yield Finding("HARDPOINT_DEVICE", True, wanted or "not set: the vendor's plug-in, or sim after `import hardpoint`")
+    if not wanted:
+        yield Finding("HARDPOINT_DEVICE", True, "not set: the vendor's plug-in, or sim after `import hardpoint`")
+        return
+    problems: list[Exception] = []
+    names = [plugin.name for plugin in _discovery.choose_all(problems.append)]
+    if names:
+        yield Finding("HARDPOINT_DEVICE", True, ", ".join(names))
+    for problem in problems:
+        yield Finding("HARDPOINT_DEVICE", False, str(problem), "set it to one of the devices, or unset it")

@@ -10,6 +10,7 @@ A project's ``setup.py`` is two lines::
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -123,7 +124,19 @@ class BuildExtension(build_ext):  # type: ignore[misc]
             self.mkpath(str(Path(target).parent))
             self.copy_file(ready[0], target)
         else:
+            self._announce_sources()
             super().build_extension(ext)
+
+    def _announce_sources(self) -> None:
+        """Print each source as its compilation starts: some take a minute."""
+        compile_one = self.compiler._compile
+
+        def announce(obj: str, src: str, *options: Any) -> None:
+            print(f"hardpoint: compiling {src}", file=sys.stderr, flush=True)
+            compile_one(obj, src, *options)
+
+        if not getattr(self.compiler, "announces", False):
+            self.compiler._compile, self.compiler.announces = announce, True
 
 
 class BuildWheel(bdist_wheel):  # type: ignore[misc]

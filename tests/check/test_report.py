@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -96,10 +97,27 @@ def test_html_has_every_entry(report: Report, tmp_path: Path) -> None:
     render.html(report, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     for result in report.results:
-        assert f"<td>{result.entry}</td>" in page
+        assert f'<td class="word">{result.entry}</td>' in page
     assert "&lt;not&gt; close &amp;" in page
-    assert '<td class="bad">crashed</td>' in page
+    assert '<td class="bad word">crashed</td>' in page
     assert "http" not in page  # loads nothing from other servers
+
+
+def test_html_starts_with_the_facts_and_the_failures(report: Report, tmp_path: Path) -> None:
+    report.date, report.options = "2026-11-18T10:00:00+00:00", {"samples": 4, "dtypes": ["float32", "bool"], "ops": ""}
+    render.html(report, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    facts = page[page.index("<dl>") : page.index("</dl>")]
+    for name, value in (("device", "sim"), ("date", report.date), ("options", "samples: 4; dtypes: float32, bool")):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in facts
+    headings = re.findall("<h2>(.*?)</h2>", page)
+    assert headings == ["Summary", "Wrong: 2", "Operators that fell back to the CPU", "All entries"]
+    wrong = page[page.index("Wrong: 2") : page.index("Operators that fell back")]
+    assert "cov" in wrong
+    assert "hardpoint check ops --ops &#x27;^svd$&#x27;" in wrong
+    # A column of numbers has its header on the same side.
+    assert '<th class="number">seconds</th>' in page
+    assert "overflow-wrap: anywhere" not in page
 
 
 def test_junit_is_well_formed(report: Report, tmp_path: Path) -> None:

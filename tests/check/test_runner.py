@@ -14,9 +14,15 @@ WORKER = """
 import ctypes, json, sys, time
 for line in sys.stdin:
     request = json.loads(line)
+    if request.get("list") == "broken":
+        print(json.dumps({"error": "mode broken: ImportError: no expecttest"}), flush=True)
+        continue
     if "list" in request:
         print(json.dumps({"entries": ["good", "crash", "hang", "exit"]}), flush=True)
         continue
+    if request["entry"] == "load":
+        print(json.dumps({"loading": "a database"}), flush=True)
+        time.sleep(2.5)
     print(json.dumps({"at": "float32, sample 3"}), flush=True)
     name = request["entry"]
     if name == "crash":
@@ -34,7 +40,7 @@ for line in sys.stdin:
 def worker(tmp_path: Path):
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
-    made = WorkerProcess(timeout=5, memory=0, command=(sys.executable, str(script)))
+    made = WorkerProcess(timeout=1.5, memory=0, command=(sys.executable, str(script)))
     yield made
     made.close()
 
@@ -45,7 +51,7 @@ def test_crash_costs_one_entry(worker: WorkerProcess) -> None:
     assert [results[n].verdict for n in names] == ["strict", "crashed", "crashed", "crashed"]
     assert results["crash"].failure.startswith("at float32, sample 3: the process ended with SIGSEGV")
     assert "about to crash" in results["crash"].failure
-    assert "no response for 5 s" in results["hang"].failure
+    assert "no response for 1.5 s" in results["hang"].failure
     assert "exit status 5" in results["exit"].failure
     assert results["good"].verdict == "strict"
 
@@ -54,3 +60,13 @@ def test_worker_that_cannot_start() -> None:
     worker = WorkerProcess(timeout=20, memory=0, command=(sys.executable, "-c", "raise SystemExit('no such device')"))
     with pytest.raises(WorkerDied, match="no such device"):
         worker.entries("ops", "")
+
+
+def test_loading_does_not_count_as_a_hang(worker: WorkerProcess) -> None:
+    assert worker.run("ops", "load", {}).verdict == "strict"
+
+
+def test_mode_that_cannot_be_listed(worker: WorkerProcess) -> None:
+    with pytest.raises(WorkerDied, match="no expecttest"):
+        worker.entries("broken", "")
+    assert worker.entries("ops", "")[0] == "good"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
 from rich.console import Console
-from rich.table import Table
 
 from hardpoint import _html
+from hardpoint._console import table
 from hardpoint.check.report import BAD, Blocker, Report, Result
 
 #: Modes whose operators are counted by tier.
@@ -47,12 +48,15 @@ def text(report: Report, console: Console, *, blockers: int = 25) -> None:
         console.print(f"perf: [bold]{result.entry}[/]: {result.detail}", highlight=False)
     bad = [r for r in report.results if r.verdict in BAD]
     if bad:
-        table = Table("mode", "entry", "verdict", "evidence", "first failure", title=f"Wrong: {len(bad)}")
+        rows = table("mode", "entry", "verdict", "evidence", "first failure", title=f"Wrong: {len(bad)}")
         for result in bad:
             shown = f"[{_COLOR[result.verdict]}]{result.verdict}[/]"
             failure = result.failure if len(result.failure) < 400 else f"{result.failure[:400]}..."
-            table.add_row(result.mode, result.entry, shown, counts(result), _escape(failure))
-        console.print(table)
+            rows.add_row(result.mode, result.entry, shown, counts(result), _escape(failure))
+        console.print(rows)
+        console.print("To run these again:", highlight=False)
+        for result in bad:
+            console.print(f"  {again(result)}", highlight=False, markup=False, soft_wrap=True)
     _differences(report, console)
 
 
@@ -63,10 +67,10 @@ def _differences(report: Report, console: Console) -> None:
         return
     console.print(f"Against the other run: {matching:,} calls match, {len(differing):,} differ")
     if differing:
-        table = Table("entry", "call", "difference")
+        rows = table("entry", "call", "difference")
         for entry, call, difference in differing:
-            table.add_row(entry, call, _escape(difference[:200]))
-        console.print(table)
+            rows.add_row(entry, call, _escape(difference[:200]))
+        console.print(rows)
 
 
 def _escape(message: str) -> str:
@@ -75,25 +79,25 @@ def _escape(message: str) -> str:
 
 def _totals(report: Report, console: Console) -> None:
     title = f"{report.device}: conformance in {report.seconds:.0f} s"
-    table = Table("mode", "entries", "tested", "correct in some tier", "no CPU-tier call", "verdicts", title=title)
+    rows = table("mode", "entries", "tested", "correct in some tier", "no CPU-tier call", "verdicts", title=title)
     for mode in report.modes():
         tested, right, strict = report.percentages(mode)
         verdicts = ", ".join(f"[{_COLOR[v]}]{n} {v}[/]" for v, n in report.verdicts(mode).items())
         without = f"{strict:.1f}%" if mode in TIERED else ""
-        table.add_row(mode, str(len(report.of(mode))), str(tested), f"{right:.1f}%", without, verdicts)
+        rows.add_row(mode, str(len(report.of(mode))), str(tested), f"{right:.1f}%", without, verdicts)
     real = report.without_complex()
     for mode in (m for m in real.modes() if m in TIERED and any("complex64" in r.dtypes for r in report.of(m))):
         tested, right, strict = real.percentages(mode)
         label = f"{mode} without complex"
-        table.add_row(label, str(len(real.of(mode))), str(tested), f"{right:.1f}%", f"{strict:.1f}%", "")
-    console.print(table)
+        rows.add_row(label, str(len(real.of(mode))), str(tested), f"{right:.1f}%", f"{strict:.1f}%", "")
+    console.print(rows)
 
 
 def _dtypes(report: Report, mode: str, console: Console) -> None:
-    table = Table("dtype", "entries", "correct", "no CPU-tier call", title=f"{mode}, by dtype")
+    rows = table("dtype", "entries", "correct", "no CPU-tier call", title=f"{mode}, by dtype")
     for dtype, (tested, right, strict) in report.by_dtype(mode).items():
-        table.add_row(dtype, str(tested), f"{100 * right / tested:.1f}%", f"{100 * strict / tested:.1f}%")
-    console.print(table)
+        rows.add_row(dtype, str(tested), f"{100 * right / tested:.1f}%", f"{100 * strict / tested:.1f}%")
+    console.print(rows)
 
 
 _BLOCKER_COUNTS = ("operator", "strict if served alone", "without complex", "entries blocked")
@@ -109,40 +113,67 @@ def _blocker_details(blocker: Blocker) -> tuple[str, ...]:
 
 
 def _blockers(found: list[Blocker], priority: dict[str, str], console: Console, limit: int) -> None:
-    table = Table(
+    rows = table(
         *(*_BLOCKER_COUNTS, "priority", *_BLOCKER_DETAILS),
         title=f"Operators that fell back to the CPU: {min(limit, len(found))} of {len(found)}",
         caption="Priority: order of implementation, with the number of strict entries after each operator.",
     )
     for blocker in found[:limit]:
         numbers = map(str, _blocker_counts(blocker))
-        table.add_row(*numbers, priority.get(blocker.operator, ""), *_blocker_details(blocker))
-    console.print(table)
+        rows.add_row(*numbers, priority.get(blocker.operator, ""), *_blocker_details(blocker))
+    console.print(rows)
 
 
 def _rows(results: Iterable[Result]) -> Iterable[tuple[object, ...]]:
     for r in results:
-        said = r.failure or r.detail
         cpu = ", ".join(op.removeprefix("aten::") for op in r.cpu_operators())
-        yield r.mode, r.entry, r.verdict, counts(r), cpu, said, r.seconds
+        yield r.mode, r.entry, r.verdict, counts(r), cpu, r.failure or r.detail, r.seconds
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    """What was run, when and where."""
+    options = {name: value for name, value in report.options.items() if value not in ("", [], None, False)}
+    told = (f"{name}: {', '.join(v) if isinstance(v, list) else v}" for name, v in options.items())
+    return [
+        ("device", report.device),
+        ("date", report.date or "unknown"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in report.versions.items())),
+        ("options", "; ".join(told)),
+        ("duration", f"{report.seconds:.0f} s"),
+        *([("interrupted", f"{report.interrupted} entries were not run")] if report.interrupted else []),
+    ]
 
 
 def html(report: Report, path: str | Path) -> None:
-    """Write the report as one HTML file."""
-    paragraphs = [f"Versions: {', '.join(f'{name} {v}' for name, v in report.versions.items())}."]
+    """Write the report as one HTML file, failures first."""
+    totals = []
     for mode in report.modes():
         tested, right, strict = report.percentages(mode)
         words = ", ".join(f"{n} {v}" for v, n in report.verdicts(mode).items())
-        without = f", {strict:.1f}% without the CPU tier" if mode in TIERED else ""
-        paragraphs.append(f"{mode}: {tested} tested, {right:.1f}% correct{without} ({words}).")
-    modes = [m for m in report.modes() if m in TIERED]
-    columns = ("mode", "entry", "verdict", "comparisons", "on the CPU", "said", "seconds")
-    sections = [("Entries", _html.table("entries", columns, _rows(report.results)))]
-    if found := report.blockers(modes):
+        without = f"{strict:.1f}%" if mode in TIERED else ""
+        totals.append((mode, len(report.of(mode)), tested, f"{right:.1f}%", without, words))
+    heads = ("mode", "entries", "tested", "correct in some tier", "no CPU-tier call", "verdicts")
+    sections = [("Summary", _html.table("summary", heads, totals, filtered=False))]
+    if bad := [r for r in report.results if r.verdict in BAD]:
+        failures = [(r.mode, r.entry, r.verdict, counts(r), r.failure, again(r)) for r in bad]
+        columns: tuple[str, ...] = ("mode", "entry", "verdict", "comparisons", "first failure", "run this again")
+        sections.append((f"Wrong: {len(bad)}", _html.table("wrong", columns, failures)))
+    if found := report.blockers([m for m in report.modes() if m in TIERED]):
         rows = [(*_blocker_counts(b), *_blocker_details(b)) for b in found]
-        heads = (*_BLOCKER_COUNTS, *_BLOCKER_DETAILS)
-        sections.insert(0, ("Operators that fell back to the CPU", _html.table("blockers", heads, rows)))
-    Path(path).write_text(_html.page(f"Conformance of {report.device}", paragraphs, sections))
+        columns = (*_BLOCKER_COUNTS, *_BLOCKER_DETAILS)
+        sections.append(("Operators that fell back to the CPU", _html.table("blockers", columns, rows)))
+    columns = ("mode", "entry", "verdict", "comparisons", "on the CPU", "finding", "seconds")
+    order = sorted(report.results, key=lambda r: r.verdict not in BAD)
+    sections.append(("All entries", _html.table("entries", columns, _rows(order))))
+    title = f"Conformance of {report.device}"
+    Path(path).write_text(_html.page(title, [], sections, _html.facts(_facts(report))))
+
+
+def again(result: Result) -> str:
+    """The command that runs a failing case again, or its entry."""
+    if result.saved:
+        return shlex.join(["hardpoint", "replay", result.saved])
+    return shlex.join(["hardpoint", "check", result.mode, "--ops", f"^{re.escape(result.entry)}$"])
 
 
 def junit(report: Report, path: str | Path, strict: bool = False) -> None:

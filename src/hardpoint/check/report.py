@@ -45,8 +45,9 @@ class Result:
     #: Reason for not testing, finding of a check, or measured ratio.
     detail: str = ""
     dtypes: dict[str, Count] = field(default_factory=dict)
-    #: The first failure's message.
+    #: The first failure's message, and the file of its call for ``hardpoint replay``.
     failure: str = ""
+    saved: str = ""
     tiers: Tiers = field(default_factory=dict)
     #: Comparison with the saved results of another run: number of matching calls, and differences by call.
     matching: int = 0
@@ -134,6 +135,10 @@ class Report:
     versions: dict[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    #: When the run started, in ISO format.
+    date: str = ""
+    #: Number of entries that an interrupted run has left.
+    interrupted: int = 0
 
     def of(self, mode: str) -> list[Result]:
         """The results of one mode."""
@@ -277,8 +282,13 @@ class Report:
 
     @classmethod
     def load(cls, path: str | Path) -> Report:
-        """Load a report written by :meth:`save`."""
-        data = json.loads(Path(path).read_text())
-        data.pop("summary", None)
-        data.pop("summary_real", None)
-        return cls(**{**data, "results": [Result.from_json(r) for r in data["results"]]})
+        """Load a report written by :meth:`save`. Raises ``ValueError`` for another file."""
+        try:
+            data = json.loads(Path(path).read_text())
+            data.pop("summary", None)
+            data.pop("summary_real", None)
+            return cls(**{**data, "results": [Result.from_json(r) for r in data["results"]]})
+        except OSError as error:
+            raise ValueError(f"cannot read {path}: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise ValueError(f"{path} is not a report of `hardpoint check --json`") from None

@@ -16,6 +16,8 @@ from hardpoint.check.report import Result
 
 #: Seconds without a response after which a worker is killed.
 TIMEOUT = 120.0
+#: The same while a worker starts, mounts the device or loads PyTorch's databases.
+LOADING = 900.0
 #: GiB that a worker may map after mounting the device.
 MEMORY = 12.0
 COMMAND = (sys.executable, "-m", "hardpoint.check.worker")
@@ -35,13 +37,18 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: Any = None
         self._buffer = b""
+        self._loading = False
 
     def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._buffer = b""
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
             pipe = subprocess.PIPE
-            self._process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=self._errors)
+            # In its own session: Ctrl-C reaches this process only, which then ends the worker.
+            self._process = subprocess.Popen(
+                self.command, stdin=pipe, stdout=pipe, stderr=self._errors, start_new_session=True
+            )
+            self._loading = True
         return self._process
 
     def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
@@ -51,9 +58,12 @@ class WorkerProcess:
             while True:
                 while b"\n" in self._buffer:
                     line, self._buffer = self._buffer.split(b"\n", 1)
-                    yield json.loads(line)
-                if not selector.select(self.timeout):
-                    raise WorkerDied(self._end(f"no response for {self.timeout:g} s"))
+                    response = json.loads(line)
+                    self._loading = "loading" in response
+                    yield response
+                limit = LOADING if self._loading else self.timeout
+                if not selector.select(limit):
+                    raise WorkerDied(self._end(f"no response for {limit:g} s"))
                 data = os.read(process.stdout.fileno(), 1 << 16)
                 if not data:
                     raise WorkerDied(self._end(""))
@@ -87,6 +97,10 @@ class WorkerProcess:
         except BrokenPipeError:
             raise WorkerDied(self._end("")) from None
         for response in self._lines(process):
+            if "error" in response:
+                raise WorkerDied(response["error"])
+            if "loading" in response:
+                continue
             yield response
             if "at" not in response:
                 return
@@ -94,8 +108,9 @@ class WorkerProcess:
     def entries(self, mode: str, pattern: str) -> list[str]:
         """Names of the entries of a mode that match."""
         for response in self.request({"list": mode, "pattern": pattern}):
-            found: list[str] = response["entries"]
-            return found
+            if "entries" in response:
+                found: list[str] = response["entries"]
+                return found
         raise WorkerDied("no response")
 
     def run(self, mode: str, entry: str, options: dict[str, Any]) -> Result:
@@ -109,6 +124,11 @@ class WorkerProcess:
         except WorkerDied as death:
             return Result(mode, entry, "crashed", failure=f"at {at}: {death}"[:1500])
         raise AssertionError("the worker sent no result")
+
+    def kill(self) -> None:
+        """End the worker at once."""
+        if self._process is not None:
+            self._end("killed")
 
     def close(self) -> None:
         """Close stdin and wait for the worker; kill it if it does not exit."""

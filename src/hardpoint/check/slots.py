@@ -38,11 +38,17 @@ INSTEAD: dict[str, str] = {
     "events": "streams are synchronized instead",
     "events.elapsed": "an error when it is called",
     "info": "the plug-in's name, and the allocator's own statistics",
+    "info.properties": "the plug-in's name",
+    "info.memory": "the allocator's own statistics",
     "pinned": "pageable memory, synchronous copies",
     "peer": "copies go through the host",
     "interprocess": "tensors are copied between processes",
     "compiler": "vendor kernels, then the CPU",
     "collectives": "through the host",
+    "collectives.can_join": "every process can join",
+    "collectives.abort": "queued work fails at its timeout",
+    # These work through the host, each on its own.
+    **{f"collectives.{slot}": "through the host" for slot in EXTENSIONS["collectives"][5:]},
 }
 
 

@@ -1,11 +1,13 @@
 """Worker process that runs entries, so that a crash fails one entry only.
 
 It reads requests and writes responses, one JSON object per line. ``{"list": mode}`` returns the entries;
-``{"mode": ..., "entry": ...}`` returns ``{"at": ...}`` before each step and ``{"result": ...}`` at the end.
+``{"mode": ..., "entry": ...}`` returns ``{"at": ...}`` before each step and ``{"result": ...}`` at the end. Before a
+long import, a worker sends ``{"loading": ...}``; one that cannot list its entries returns ``{"error": ...}``.
 """
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import gc
 import importlib
@@ -13,6 +15,7 @@ import json
 import os
 import re
 import resource
+import signal
 import sys
 import time
 import warnings
@@ -82,6 +85,12 @@ def _limit_memory(gigabytes: float) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
+def _end_with_parent() -> None:
+    """Have the kernel end this process with its parent, which the terminal's signals do not reach."""
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
 def main() -> None:
     """Serve requests until stdin closes."""
     faulthandler.enable()
@@ -89,30 +98,43 @@ def main() -> None:
     responses = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     limited = False
+    loaded: set[str] = set()
+    _end_with_parent()
 
     def respond(**message: Any) -> None:
         responses.write(json.dumps(message) + "\n")
 
     for line in sys.stdin:
         request = json.loads(line)
+        mode = request.get("list") or request["mode"]
         if not limited:
             import torch
 
             device = mount()
             torch.set_num_threads(1)
+            respond(at="first use of the device")
             # Make the device reserve its address space now.
             for index in range(torch.accelerator.device_count()):
                 torch.ones(1, device=f"{device}:{index}").cpu().pin_memory()
             if request["memory"]:
                 _limit_memory(request["memory"])
             limited = True
-        if "list" in request:
-            respond(entries=entries(request["list"], request["pattern"]))
+        if mode not in loaded:
+            respond(loading=f"the entries of {mode}")
+            try:
+                entries(mode, "")
+            except Exception as error:
+                respond(error=f"mode {mode}: {type(error).__name__}: {error}")
+                continue
+            loaded.add(mode)
             # Exclude the databases from later collections.
             gc.collect()
             gc.freeze()
+        if "list" in request:
+            respond(entries=entries(mode, request["pattern"]))
             continue
-        result = run(request["mode"], request["entry"], request["options"], lambda at: respond(at=at))
+        respond(at="the start")
+        result = run(mode, request["entry"], request["options"], lambda at: respond(at=at))
         respond(result=asdict(result))
 
 

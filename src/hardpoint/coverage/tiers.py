@@ -161,14 +161,14 @@ def _from_tables() -> list[Operator]:
     return operators
 
 
-def collect(report: str | Path | None = None) -> Coverage:
+def collect(report: str | Path | Report | None = None) -> Coverage:
     """The coverage of the chosen device. Tiers measured in a conformance report replace those of the tables."""
     import hardpoint.torch
 
     device = hardpoint.torch.mount()
     coverage = Coverage(device, _from_tables())
     if report is not None:
-        _apply_report(coverage, Report.load(report))
+        _apply_report(coverage, report if isinstance(report, Report) else Report.load(report))
     return coverage
 
 

@@ -12,6 +12,7 @@ namespace and the overload are optional. ``VALUE`` is one of
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 import threading
@@ -164,16 +165,29 @@ def matches(pattern: str, name: str) -> bool:
     return any(re.fullmatch(pattern, spelling) for spelling in spellings(name))
 
 
+#: Rules that were set before any framework was loaded, to be checked when one is mounted.
+_unchecked: list[Rule] = []
+
+
 def _warn_if_unmatched(rules: list[Rule]) -> None:
     torch = sys.modules.get("torch")
     names = getattr(getattr(torch, "_C", None), "_dispatch_get_all_op_names", None)
-    if names is None or not rules:
+    if names is None:
+        _unchecked[:] = rules
         return
     # Paddle's operators cannot be listed: with both frameworks, only patterns for aten:: can be checked.
     both = "paddle" in sys.modules
-    known: set[str] = set().union(*map(spellings, names()))
+    known: set[str] = set().union(*map(spellings, names())) if rules else set()
     for pattern, _ in rules:
         if pattern == ".*" or (both and not pattern.startswith("aten::")):
             continue
         if not any(re.fullmatch(pattern, name) for name in known):
-            warnings.warn(f"fallback rule '{pattern}' matches no torch operator", UserWarning, stacklevel=3)
+            similar = difflib.get_close_matches(pattern, (name for name in known if ":" not in name), 1, 0.7)
+            hint = f"; did you mean '{similar[0]}'?" if similar else ""
+            warnings.warn(f"fallback rule '{pattern}' matches no torch operator{hint}", UserWarning, stacklevel=3)
+
+
+def check_early_rules() -> None:
+    """Warn about rules without an operator that were set before torch was loaded, as ``hardpoint run`` does."""
+    rules, _unchecked[:] = list(_unchecked), []
+    _warn_if_unmatched(rules)

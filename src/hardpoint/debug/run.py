@@ -19,6 +19,14 @@ def enable(**tools: str) -> None:
             os.environ[f"HARDPOINT_{name.upper()}"] = text  # the audit hook applies it
 
 
+def check_device() -> None:
+    """Raise PluginError if ``HARDPOINT_DEVICE`` names no device. Without it the program would only warn, and fail."""
+    if os.environ.get("HARDPOINT_DEVICE"):
+        from hardpoint import _discovery
+
+        _discovery.choose()
+
+
 def find_script(script: str) -> Path:
     """The path of a script. Raises ``ValueError`` if it does not exist."""
     path = Path(script)

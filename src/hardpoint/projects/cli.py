@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hardpoint._console import console, line, refuse
 from hardpoint._runtime import PluginError
 from hardpoint.projects import render
 from hardpoint.projects.project import NoProject, Project
 
 T = TypeVar("T")
 
-console = Console()
 new_app = typer.Typer(no_args_is_help=True, help="Create a new project: a device or operators.")
 
 
@@ -98,7 +97,7 @@ def test(context: typer.Context) -> None:
     try:
         status = _exit_on_failure(lambda: project.test(context.args))
     except PluginError as error:
-        console.print(f"[red]refused[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
+        line("refused", "red", str(error))
         raise typer.Exit(1) from None
     raise typer.Exit(status)
 
@@ -120,8 +119,8 @@ def wheel(
         _fail(error)
     marks = {True: "[green]ok[/]  ", False: "[red]bad[/] ", None: "[yellow]note[/]"}
     for finding in findings:
-        line = f"{marks[finding.ok]} [bold]{finding.subject}[/]: {escape(finding.detail)}"
-        console.print(line, highlight=False, soft_wrap=True)
+        text = f"{marks[finding.ok]} [bold]{finding.subject}[/]: {escape(finding.detail)}"
+        console.print(text, highlight=False, soft_wrap=True)
     if any(finding.ok is False for finding in findings):
         raise typer.Exit(1)
 
@@ -149,5 +148,17 @@ def _exit_on_failure(action: Callable[[], T]) -> T:
 
 
 def _fail(error: Exception) -> NoReturn:
-    console.print(f"[red]error[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
-    raise typer.Exit(2) from None
+    refuse(error, "error")
+
+
+def use_device() -> None:
+    """In a project's folder, choose its device for this process and its children, unless the user chose one."""
+    try:
+        project = Project.find(Path.cwd())
+    except NoProject:
+        return
+    try:
+        if note := project.use_device():
+            console.print(note, highlight=False, markup=False, soft_wrap=True)
+    except PluginError as error:
+        refuse(error)

@@ -36,8 +36,13 @@ class Project:
         for place in (folder, *folder.parents):
             file = place / "pyproject.toml"
             if file.exists():
-                settings = tomllib.loads(file.read_text()).get("tool", {}).get("hardpoint")
+                try:
+                    settings = tomllib.loads(file.read_text()).get("tool", {}).get("hardpoint")
+                except (ValueError, OSError) as error:
+                    raise NoProject(f"cannot read {file}: {error}") from None
                 if settings is not None:
+                    if "plugin" in settings and "device" not in settings:
+                        raise NoProject(f"{file}: [tool.hardpoint] names a plugin, but no device")
                     return Project(place, settings)
         raise NoProject(
             f"no pyproject.toml with a table [tool.hardpoint] in {folder} or above it; "
@@ -66,6 +71,24 @@ class Project:
             variables.setdefault("HARDPOINT_DEVICE", str(device))
         return variables
 
+    def use_device(self) -> str:
+        """Choose the project's device for this process and its children; returns a note for the user.
+
+        The environment has precedence. Raises PluginError if the plug-in is not built.
+        """
+        device, plugin = self.settings.get("device"), self.settings.get("plugin")
+        if not device:
+            return ""
+        for variable in ("HARDPOINT_DEVICE", "HARDPOINT_PLUGIN_PATH"):
+            if chosen := os.environ.get(variable):
+                ours = chosen in (device, str(self.folder / str(plugin)))
+                return "" if ours else f"device: {variable}={chosen}, not {device} of the project in {self.folder}"
+        if plugin and not (self.folder / plugin).exists():
+            raise PluginError(f"{self.folder / plugin} is not built yet: run `hardpoint build`")
+        os.environ.update(self.environment())
+        sys.path.insert(0, str(self.folder / "src"))
+        return f"device: {device}, of the project in {self.folder}"
+
     def test(self, arguments: Sequence[str] = ()) -> int:
         """Build, run the tests, and return pytest's exit status. Raises PluginError if the plug-in is refused."""
         self.build()
@@ -75,13 +98,21 @@ class Project:
         return subprocess.run(command, cwd=self.folder, env=self.environment()).returncode
 
     def _load_plugin(self) -> None:
-        """Load the plug-in in a child process: without its device, every test would fail."""
+        """Load and mount the plug-in in a child process: without its device, every test would fail."""
         plugin = self.settings.get("plugin", "")
         load = f"load_path({str(self.folder / plugin)!r})" if plugin else "choose()"
         code = (
+            "import importlib.util\n"
             "from hardpoint import PluginError, _discovery\n"
-            f"try:\n    print('\\0name', _discovery.{load}.name)\n"
-            "except PluginError as error:\n    print('\\0refused', error)\n"
+            "try:\n"
+            f"    plugin = _discovery.{load}\n"
+            "    _discovery.mount(plugin)\n"
+            "    if importlib.util.find_spec('torch'):\n"
+            "        import hardpoint.torch\n"
+            "        hardpoint.torch.mount(plugin)\n"
+            "    print('\\0name', plugin.name)\n"
+            "except PluginError as error:\n"
+            "    print('\\0refused', error)\n"
         )
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, cwd=self.folder, env=self.environment(), capture_output=True, text=True)

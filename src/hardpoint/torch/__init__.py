@@ -30,6 +30,7 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
     import torch  # noqa: F401
 
     from hardpoint import _discovery
+    from hardpoint.debug import fallback
     from hardpoint.kernels import specializer
     from hardpoint.torch import _adapter, _exit
 
@@ -50,6 +51,7 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
         atexit.register(_exit.end_backward_threads, adapter)
         _expose(plugin.name, adapter)
         _mounted = plugin.name
+        fallback.check_early_rules()
         return _mounted
 
 

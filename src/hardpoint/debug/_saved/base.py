@@ -58,6 +58,10 @@ class SavedCall(ABC):
         """Mount the chosen device, if necessary, and return its name."""
 
     @abstractmethod
+    def check_device(self, device: str) -> None:
+        """Raise ``ValueError`` unless calls can run on this device."""
+
+    @abstractmethod
     def prepare(self, device: str) -> Callable[[], object]:
         """A function that runs the call on a device and waits for it. Each function has its own copy of the inputs."""
 

@@ -102,6 +102,14 @@ class PaddleSavedCall(SavedCall):
 
         return hardpoint.paddle.mount()
 
+    def check_device(self, device: str) -> None:
+        from hardpoint import _runtime
+
+        self.default_device()
+        known = ["cpu", *(name for each in _runtime.devices() for name in (each.plugin, str(each)))]
+        if device not in known:
+            raise ValueError(f"there is no device '{device}'; expected {', '.join(known)}")
+
     def prepare(self, device: str) -> Callable[[], object]:
         import paddle
 

@@ -71,6 +71,16 @@ class TorchSavedCall(SavedCall):
 
         return hardpoint.torch.mount()
 
+    def check_device(self, device: str) -> None:
+        mounted = self.default_device()
+        try:
+            kind, index = torch.device(device).type, torch.device(device).index or 0
+            count = 1 if kind == "cpu" else torch.get_device_module(kind).device_count()
+        except (RuntimeError, AttributeError):
+            raise ValueError(f"there is no device '{device}'; mounted: {mounted}, from HARDPOINT_DEVICE") from None
+        if index >= count:
+            raise ValueError(f"there is no device '{device}': '{kind}' has {count} devices")
+
     def arguments_on(self, device: str) -> list[Any]:
         """Copies of the arguments on the device; tensors that were on the CPU remain there."""
         arguments = self.content["arguments"]

@@ -4,7 +4,7 @@
 
 #include "mychip.h"
 
-/* A float32 tensor, or NULL for another dtype or a scalar. */
+/* A float32 tensor, or NULL for another dtype or a number. */
 static const DLTensor* floats(const TVMFFIAny* arg) {
   const DLTensor* tensor = arg->type_index == kTVMFFIDLTensorPtr ? arg->v_ptr : NULL;
   return tensor && tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32 ? tensor : NULL;
@@ -13,17 +13,22 @@ static const DLTensor* floats(const TVMFFIAny* arg) {
 /* Declines the call: the next tier takes it. */
 static int declined(void) { return mychip_host->raise("NotImplementedError", "mychip supports float32 tensors"); }
 
-/* out = a + alpha * b. Tensors are contiguous and have one shape. */
+static float number(const TVMFFIAny* arg) {
+  return arg->type_index == kTVMFFIFloat ? (float)arg->v_float64 : (float)arg->v_int64;
+}
+
+/* out = a + alpha * b, where b may be a number. Tensors are contiguous and have one shape. */
 HP_EXPORT int __tvm_ffi_add(void* self, const void* args, int32_t num_args, void* result) {
-  const TVMFFIAny *arg = args, *alpha = &arg[3];
+  const TVMFFIAny* arg = args;
   const DLTensor *out = floats(&arg[0]), *a = floats(&arg[1]), *b = floats(&arg[2]);
+  const int adds_number = arg[2].type_index == kTVMFFIFloat || arg[2].type_index == kTVMFFIInt;
   (void)self, (void)num_args, (void)result;
-  if (!out || !a || !b) return declined();
-  const float scale = alpha->type_index == kTVMFFIFloat ? (float)alpha->v_float64 : (float)alpha->v_int64;
-  float *to = out->data, *x = a->data, *y = b->data;
+  if (!out || !a || (!b && !adds_number)) return declined();
+  const float scale = number(&arg[3]), addend = adds_number ? number(&arg[2]) : 0;
+  float *to = out->data, *x = a->data, *y = b ? b->data : NULL;
   int64_t count = 1;
   for (int i = 0; i < out->ndim; ++i) count *= out->shape[i];
-  for (int64_t i = 0; i < count; ++i) to[i] = x[i] + scale * y[i];
+  for (int64_t i = 0; i < count; ++i) to[i] = x[i] + scale * (y ? y[i] : addend);
   return 0;
 }
 

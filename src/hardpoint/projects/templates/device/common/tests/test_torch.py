@@ -29,6 +29,12 @@ def test_add(shapes):
     assert hardpoint.counters()["aten::add.Tensor"] == {"vendor": 1}
 
 
+def test_add_a_number():
+    expected, got = both(lambda a: a + 1, (3, 4))
+    torch.testing.assert_close(got, expected)
+    assert hardpoint.counters()["aten::add.Tensor"] == {"vendor": 1}
+
+
 @pytest.mark.parametrize("shapes", [[(3, 4), (4, 5)], [(2, 3, 4), (2, 4, 5)]])
 def test_matmul(shapes):
     expected, got = both(torch.matmul, *shapes)

@@ -9,7 +9,7 @@ namespace {
 using tvm::ffi::AnyView;
 using tvm::ffi::TensorView;
 
-// A float32 tensor. Anything else, such as a scalar, is declined, and the next tier takes the call.
+// A float32 tensor. Anything else, such as a number, is declined, and the next tier takes the call.
 TensorView floats(AnyView argument) {
   const auto tensor = argument.as<TensorView>();
   if (!tensor || tensor->dtype().code != kDLFloat || tensor->dtype().bits != 32)
@@ -19,11 +19,14 @@ TensorView floats(AnyView argument) {
 
 float* data(const TensorView& tensor) { return static_cast<float*>(tensor.data_ptr()); }
 
-// out = a + alpha * b. Tensors are contiguous and have one shape.
+// out = a + alpha * b, where b may be a number. Tensors are contiguous and have one shape.
 void add(AnyView out_argument, AnyView a_argument, AnyView b_argument, double alpha) {
-  const TensorView out = floats(out_argument), a = floats(a_argument), b = floats(b_argument);
+  const TensorView out = floats(out_argument), a = floats(a_argument);
+  const auto number = b_argument.try_cast<double>();
+  const float* b = number ? nullptr : data(floats(b_argument));
+  const float scale = static_cast<float>(alpha), addend = static_cast<float>(number.value_or(0));
   const int64_t count = out.numel();
-  for (int64_t i = 0; i < count; ++i) data(out)[i] = data(a)[i] + static_cast<float>(alpha) * data(b)[i];
+  for (int64_t i = 0; i < count; ++i) data(out)[i] = data(a)[i] + scale * (b ? b[i] : addend);
 }
 
 // out = a @ b, for matrices or batches of matrices.

@@ -46,8 +46,8 @@ class MyChip(Plugin):
 
     @kernel("add")
     def add(self, out: Any, a: Any, b: Any, alpha: float) -> None:
-        """Write a + alpha * b to out. Tensors are contiguous and have one shape."""
-        floats(out)[...] = floats(a) + alpha * floats(b)
+        """Write a + alpha * b to out; b may be a number. Tensors are contiguous and have one shape."""
+        floats(out)[...] = floats(a) + alpha * (b if isinstance(b, (int, float)) else floats(b))
 
     @kernel("matmul")
     def matmul(self, out: Any, a: Any, b: Any) -> None:
