@@ -10,6 +10,7 @@
 #include "core/memory/allocator.h"
 #include "core/runtime/plugin.h"
 #include "core/runtime/runtime.h"
+#include "python/grid_launcher.h"
 
 namespace py = pybind11;
 
@@ -152,6 +153,12 @@ PYBIND11_MODULE(_core, m) {
     op.count(hp::Tier::kPortable);
     return true;
   });
+
+  py::class_<hp::GridLauncher>(m, "GridLauncher")
+      .def(py::init([](const std::string& runtime, const std::string& op, const std::string& kinds, bool reports) {
+        return new hp::GridLauncher(runtime_named(runtime), op, kinds, reports);
+      }))
+      .def("launch", &hp::GridLauncher::launch);
 
   m.def("set_specializer", [](py::function function) {
     // Leaked: destroying it after the interpreter has shut down would crash.

@@ -39,7 +39,12 @@ std::unique_ptr<DeviceFault::Record> DeviceFault::read(Stream& stream) {
 void DeviceFault::raise(Stream& stream, const Record& record) {
   if (record.op == 0) return;
   stream.device.copy_to_device(memory_.load(std::memory_order_acquire), &kNoFault, sizeof(Record), stream);
-  throw IndexOutOfRange(reinterpret_cast<const Operator*>(record.op)->name + ": index " + std::to_string(record.index) +
+  const std::string& op = reinterpret_cast<const Operator*>(record.op)->name;
+  if (record.limit < 0) {
+    throw Error(HP_ERROR, op + ": a device assertion failed at line " + std::to_string(record.index) + " (on " +
+                              stream.device.name() + ", reported when the program waited for it)");
+  }
+  throw IndexOutOfRange(op + ": index " + std::to_string(record.index) +
                         " is out of bounds for dimension with size " + std::to_string(record.limit) + " (found on " +
                         stream.device.name() + ", reported when the program waited for it)");
 }

@@ -26,14 +26,14 @@ def specialize(runtime: str, index: int, name: str, description: str) -> tuple[b
     return binary(runtime, index, fingerprint, source), kernel, elements
 
 
-def binary(runtime: str, index: int, fingerprint: str, source: str) -> bytes:
+def binary(runtime: str, index: int, fingerprint: str, source: str, options: str = "") -> bytes:
     """Return the binary of a source: prebuilt, from the user's disk cache, or compiled now."""
-    key = prebuilt.key(source)
+    key = prebuilt.key(f"/* {options} */{source}" if options else source)
     root = _cache_root()
     path = root / fingerprint / key
     found = prebuilt.find(fingerprint, key) or disk_cache.read(path)
     if found is None:
-        found = core.compile(runtime, index, source, "")
+        found = core.compile(runtime, index, source, options)
         disk_cache.write(root, path, found)
     return found
 

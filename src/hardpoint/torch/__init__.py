@@ -31,6 +31,7 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
 
     from hardpoint import _discovery
     from hardpoint.debug import fallback
+    from hardpoint.inductor import hooks
     from hardpoint.kernels import specializer
     from hardpoint.torch import _adapter, _exit
 
@@ -52,6 +53,7 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
         _expose(plugin.name, adapter)
         _mounted = plugin.name
         fallback.check_early_rules()
+        hooks.install(plugin.name)
         return _mounted
 
 

@@ -1,0 +1,285 @@
+"""The state of a kernel's translation to C, and the values of tensors inside of loop nests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hardpoint.triton import dtypes, elements
+from hardpoint.triton.ir import Function, Op, Type, Value
+from hardpoint.triton.nest import ZERO, Index, Loop, Nest, Render, position, reshaped
+from hardpoint.triton.usage import MOVES, Usage, is_fusible
+
+Handler = Callable[["Emitter", Op], None]
+
+#: Smaller nests are not worth a second version without masks.
+TWO_VERSIONS = 64
+
+
+class Emitter:
+    """Lines of C, and where the values of the kernel are.
+
+    Attributes:
+        scalars: C expressions of scalars.
+        arrays: Names of the arrays of tensors that are in memory.
+        heap: Whether arrays are in memory that the kernel allocates, rather than on the stack.
+        array_bytes: Total size of the arrays.
+        loads: Loads that were passed and that a later nest will do, unless a store comes first.
+    """
+
+    def __init__(self, function: Function, handlers: Mapping[str, Handler], heap: bool = False) -> None:
+        self.function = function
+        self.handlers = handlers
+        self.usage = Usage(function)
+        self.heap = heap
+        self.lines: list[str] = []
+        self.scalars: dict[Value, str] = {}
+        self.arrays: dict[Value, str] = {}
+        self.array_bytes = 0
+        self.loads: list[Value] = []
+        self.finished: set[Op] = set()
+        self._serial = 0
+        self._fresh_arrays: list[tuple[Value, str]] = []
+
+    # ---- text
+
+    def name(self, stem: str) -> str:
+        """A new name."""
+        self._serial += 1
+        return f"{stem}{self._serial}"
+
+    def emit(self, *lines: str) -> None:
+        """Add lines."""
+        self.lines += lines
+
+    def array(self, kind: Type) -> str:
+        """Declare an array and return its name."""
+        name, word = self.name("b"), dtypes.local(kind.element)
+        size = max(kind.size, 1)
+        if self.heap:
+            self.emit(f"{word}* const {name} = ({word}*)(workspace + {self.array_bytes});")
+        else:
+            self.emit(f"HP_ALIGNED {word} {name}[{size}];")
+        self.array_bytes += (size * dtypes.local_bytes(kind.element) + 63) // 64 * 64
+        return name
+
+    def scalar(self, value: Value) -> str:
+        """The C expression of a scalar."""
+        return self.scalars[value]
+
+    def variable(self, kind: str, text: str) -> str:
+        """Define a variable and return its name."""
+        name = self.name("s")
+        self.emit(f"{kind} const {name} = {text};")
+        return name
+
+    # ---- operations
+
+    def run(self, ops: list[Op]) -> None:
+        """Emit a list of operations."""
+        for op in ops:
+            handler = self.handlers.get(op.kind)
+            if handler is not None:
+                handler(self, op)
+                self.finished.add(op)
+            elif not is_fusible(op):
+                raise op.unsupported()
+            elif op.result.type.shape or op.operands and op.operands[0].type.shape:
+                self._pass(op)
+            else:
+                self._run_scalar(op)
+
+    def _pass(self, op: Op) -> None:
+        """A tensor is computed where it is used, unless that is in another block."""
+        for value in op.results:
+            if value in self.usage.kept and self.usage.crosses(value):
+                self.materialize(value)
+            elif op.kind == "tt.load":
+                self.loads.append(value)
+
+    def _run_scalar(self, op: Op) -> None:
+        given = [self.scalar(operand) for operand in op.operands]
+        if op.kind in ("arith.constant", "ub.poison"):
+            self.scalars[op.result] = elements.constant(op)
+            return
+        if op.kind == "tt.load":
+            text = loaded(op, given)
+        else:
+            text = elements.expression(op, given, self.usage.wraps(op.result))
+        self.scalars[op.result] = self.variable(dtypes.register(op.result.type.element), text)
+
+    # ---- nests
+
+    def nest(self, shape: tuple[int, ...], order: list[int] | None = None) -> tuple[Nest, tuple[Index, ...]]:
+        """A nest over the elements of a shape, and the index of an element. ``order``: dimensions, outermost first."""
+        order = list(range(len(shape))) if order is None else order
+        loops = [Loop(self.name("i"), shape[axis]) for axis in order]
+        return Nest(loops), tuple(Index(loops[order.index(a)].variable, order.index(a) + 1) for a in range(len(shape)))
+
+    def close(self, nest: Nest, vectorize: bool = True) -> None:
+        """Emit a nest. ``vectorize``: its innermost loop's iterations are independent."""
+        if not vectorize:
+            nest.masks.clear()
+        self.emit_versions(nest, lambda known: nest.render(known, vectorize=vectorize))
+
+    def emit_versions(self, nest: Nest, render: Render) -> None:
+        """Emit a nest twice, once for tiles where all masks are on: most are, and masks halve the speed."""
+        size = 1
+        for loop in nest.loops:
+            size *= loop.size
+        cheap = all(self.is_cheap(value) for value, _ in nest.masks.values())
+        if not nest.masks or not cheap or size < TWO_VERSIONS:
+            self.emit(*render(frozenset()))
+        else:
+            flag = self.name("full")
+            test = Nest(nest.loops)
+            for value, index in nest.masks.values():
+                mask = self.value(value, index, test)
+                test.append(f"{flag} &= {mask};", max((at.depth for at in index), default=0))
+            self.emit(f"hp_i32 {flag} = 1;", *test.render(frozenset()))
+            self.emit(f"if ({flag}) {{", *render(frozenset(nest.masks)), "} else {", *render(frozenset()), "}")
+        for value, name in self._fresh_arrays:
+            self.arrays[value] = name
+        self._fresh_arrays.clear()
+
+    def is_cheap(self, value: Value) -> bool:
+        """Whether a mask can be computed a second time."""
+        return value in self.arrays or not value.type.shape or self.usage.weights.get(value, 1000) < 40
+
+    def prepare(self, *values: Value) -> None:
+        """Before a nest: put into arrays what the nest would otherwise compute in another order than its own."""
+        seen: set[tuple[Value, bool]] = set()
+
+        def visit(value: Value, own_order: bool) -> None:
+            if not value.type.shape or value in self.arrays or (value, own_order) in seen:
+                return
+            seen.add((value, own_order))
+            assert value.op is not None
+            if not own_order and value in self.usage.kept:
+                self.materialize(value)
+                return
+            for operand in value.op.operands:
+                visit(operand, own_order and value.op.kind not in MOVES)
+
+        for value in values:
+            visit(value, True)
+
+    def materialize(self, value: Value) -> str:
+        """Compute a tensor into an array now, and return the array's name."""
+        if value not in self.arrays:
+            self.prepare(value)
+            name = self.array(value.type)
+            self.fill(value, name)
+            self.arrays[value] = name
+        return self.arrays[value]
+
+    def fill(self, value: Value, name: str, kind: str = "") -> None:
+        """Write a tensor into an array. ``kind``: C type to convert to."""
+        nest, index = self.nest(value.type.shape)
+        element = self.value(value, index, nest, keep=False)
+        cast = f"({kind})" if kind else ""
+        nest.append(f"{name}[{position(index, value.type.shape)}] = {cast}{element};")
+        self.close(nest)
+
+    # ---- values of elements
+
+    def value(self, value: Value, index: tuple[Index, ...], nest: Nest, keep: bool = True) -> str:
+        """The C expression of one element of a tensor, computed at the depth of the nest where its index is known.
+
+        ``keep``: store the element if the tensor is one that later nests need, too.
+        """
+        if not value.type.shape:
+            return self.scalar(value)
+        if value in self.arrays:
+            at = position(index, value.type.shape)
+            nest.reads.add((self.arrays[value], at))
+            return f"{self.arrays[value]}[{at}]"
+        key = (value, tuple(at.text for at in index))
+        if key not in nest.computed:
+            nest.computed[key] = self._compute(value, index, nest, keep)
+        return nest.computed[key]
+
+    def _compute(self, value: Value, index: tuple[Index, ...], nest: Nest, keep: bool) -> str:
+        op = value.op
+        assert op is not None
+        if not is_fusible(op):
+            raise op.unsupported("its value is not available here")
+        if op.kind in MOVES:
+            return self._moved(op, value, index, nest)
+        if op.kind == "tt.splat":
+            return self.scalar(op.operands[0])
+        if op.kind in ("arith.constant", "ub.poison"):
+            return elements.constant(op)
+        if op.kind == "tt.make_range":
+            start = op.integer("start")
+            return f"({start} + {index[0].text})" if start else index[0].text
+        depth = max((at.depth for at in index), default=0)
+        if _is_contiguous(op) and index[0] != ZERO:
+            first = self.value(value, (ZERO,), nest)
+            return nest.define(depth, dtypes.register(value.type.element), self.name("t"), f"{first} + {index[0].text}")
+        text = self._load(op, index, nest) if op.kind == "tt.load" else self._element(op, index, nest)
+        name = nest.define(depth, dtypes.register(value.type.element), self.name("t"), text)
+        whole = sorted(at.depth for at in index) == list(range(1, len(nest.loops) + 1))
+        if keep and value in self.usage.kept and whole and value.type.size == _size(nest):
+            array = self.array(value.type)
+            nest.append(f"{array}[{position(index, value.type.shape)}] = {name};")
+            self._fresh_arrays.append((value, array))
+        return name
+
+    def _element(self, op: Op, index: tuple[Index, ...], nest: Nest) -> str:
+        given = [self.value(operand, index, nest) for operand in op.operands]
+        return elements.expression(op, given, self.usage.wraps(op.result))
+
+    def _load(self, op: Op, index: tuple[Index, ...], nest: Nest) -> str:
+        given = [self.value(operand, index, nest) for operand in op.operands]
+        if len(given) > 1 and op.operands[1].type.shape:
+            self.note_mask(op.operands[1], given[1], index, nest)
+        return loaded(op, given)
+
+    def note_mask(self, value: Value, text: str, index: tuple[Index, ...], nest: Nest) -> None:
+        """Note that a variable of the nest is a mask."""
+        if text.isidentifier():
+            nest.masks[text] = (value, index)
+
+    def _moved(self, op: Op, value: Value, index: tuple[Index, ...], nest: Nest) -> str:
+        source = op.operands[0].type.shape
+        if op.kind == "tt.expand_dims":
+            axis = op.integer("axis")
+            index = index[:axis] + index[axis + 1 :]
+        elif op.kind == "tt.broadcast":
+            index = tuple(ZERO if size == 1 else at for size, at in zip(source, index, strict=True))
+        elif op.kind == "tt.trans":
+            order = [int(axis) for axis in op.attributes["order"].partition(":")[2].strip(" >").split(",")]
+            index = tuple(index[order.index(axis)] for axis in range(len(order)))
+        elif op.kind == "tt.reshape":
+            index = reshaped(index, value.type.shape, source)
+        elif op.kind == "tt.split":
+            index = (*index, Index(str(op.results.index(value))))
+        elif op.kind == "tt.join":
+            which, index = index[-1], index[:-1]
+            if which.text in ("0", "1"):
+                return self.value(op.operands[int(which.text)], index, nest)
+            left, right = (self.value(operand, index, nest) for operand in op.operands)
+            return f"({which.text} ? {right} : {left})"
+        return self.value(op.operands[0], index, nest)
+
+
+def loaded(op: Op, given: list[str]) -> str:
+    """The value of a load from its operands: pointer, mask, and the value where the mask is off."""
+    text = dtypes.load(op.result.type.element, given[0])
+    if len(given) > 1:
+        text = f"{given[1]} ? {text} : {given[2] if len(given) > 2 else '0'}"
+    return text
+
+
+def _is_contiguous(op: Op) -> bool:
+    """Whether the program promises that a vector's elements are consecutive integers (tl.max_contiguous)."""
+    shape = op.result.type.shape
+    hint = op.attributes.get("tt.contiguity", "")
+    return len(shape) == 1 and hint.startswith(f"dense<{shape[0]}>") and not op.result.type.is_pointer
+
+
+def _size(nest: Nest) -> int:
+    size = 1
+    for loop in nest.loops:
+        size *= loop.size
+    return size

@@ -1,0 +1,211 @@
+"""Stores, atomics, and other operations on memory and whole tiles."""
+
+from __future__ import annotations
+
+from hardpoint.triton import dtypes
+from hardpoint.triton.emitter import Emitter
+from hardpoint.triton.ir import Op, Type, Value
+from hardpoint.triton.nest import Index, position
+from hardpoint.triton.usage import MOVES
+
+#: Operation of tt.atomic_rmw -> new value from the old and the given one.
+ATOMICS = {
+    "fadd": "old + given",
+    "add": "old + given",
+    "and": "old & given",
+    "or": "old | given",
+    "xor": "old ^ given",
+    "exch": "given",
+    "max": "old > given ? old : given",
+    "min": "old < given ? old : given",
+    "umax": "(U)old > (U)given ? old : given",
+    "umin": "(U)old < (U)given ? old : given",
+}
+
+
+def finish_loads(emitter: Emitter, op: Op | None, pointer: Value | None = None) -> None:
+    """Before memory is written: do the loads that came earlier, except those that the writing nest itself may do."""
+    for load in list(emitter.loads):
+        left = {sink for sink in emitter.usage.sinks(load) if sink not in emitter.finished}
+        if left and load not in emitter.arrays:
+            if left == {op} and pointer is not None and _may_fuse(op, load, pointer):
+                continue
+            emitter.materialize(load)
+        emitter.loads.remove(load)
+
+
+def _may_fuse(store: Op | None, load: Value, written: Value) -> bool:
+    """Whether a store's nest may load as it goes: it must not read what an earlier iteration wrote."""
+    assert load.op is not None
+    source = load.op.operands[0]
+    if source is not written and root(source) is root(written):
+        return False
+    return load.type.shape == written.type.shape and _keeps_order(load, store)
+
+
+def _keeps_order(value: Value, store: Op | None) -> bool:
+    """Whether every path from a value to the store is elementwise."""
+    return all(user is store or (user.kind not in MOVES and _keeps_order(user.result, store)) for user in value.users)
+
+
+def root(value: Value) -> Value:
+    """The value that a pointer was computed from: an argument of the kernel, most of the time."""
+    while value.op is not None and value.op.kind in ("tt.addptr", "tt.splat", "tt.broadcast", "tt.bitcast", *MOVES):
+        value = value.op.operands[0]
+    return value
+
+
+def store(emitter: Emitter, op: Op) -> None:
+    """``tl.store``."""
+    pointer = op.operands[0]
+    element = pointer.type.element[1:]
+    finish_loads(emitter, op, pointer)
+    emitter.prepare(*op.operands)
+    nest, index = emitter.nest(pointer.type.shape)
+    to, value, *mask = (emitter.value(operand, index, nest) for operand in op.operands)
+    if mask and op.operands[2].type.shape:
+        emitter.note_mask(op.operands[2], mask[0], index, nest)
+    nest.append(f"{f'if ({mask[0]}) ' if mask else ''}*{to} = {dtypes.encode(element, value)};")
+    emitter.close(nest)
+
+
+def atomic_rmw(emitter: Emitter, op: Op) -> None:
+    """``tl.atomic_add`` and the like."""
+    kind = op.operands[1].type
+    element, word = kind.element, _word(kind.element)
+    finish_loads(emitter, None)
+    emitter.prepare(*op.operands)
+    to_result = _result(emitter, op, kind)
+    nest, index = emitter.nest(kind.shape)
+    pointer, given, *mask = (emitter.value(operand, index, nest) for operand in op.operands)
+    new = ATOMICS.get(op.keyword())
+    if new is None:
+        raise op.unsupported(f"atomic {op.keyword()}")
+    new = new.replace("(U)", f"({dtypes.unsigned(element)})" if not dtypes.is_float(element) else "")
+    register, memory = dtypes.register(element), dtypes.memory(element)
+    old, update = dtypes.load(element, "(&raw)"), dtypes.encode(element, f"({new})")
+    nest.append(
+        f"{f'if ({mask[0]}) ' if mask else ''}{{ const {register} given = {given}; {register} old; "
+        f"HP_ATOMIC_UPDATE({word}, {memory}, {pointer}, old, ({old}), ({update})) {to_result(index)} }}"
+    )
+    emitter.close(nest, vectorize=False)
+
+
+def atomic_cas(emitter: Emitter, op: Op) -> None:
+    """``tl.atomic_cas``."""
+    kind = op.operands[1].type
+    element, memory = kind.element, dtypes.memory(kind.element)
+    finish_loads(emitter, None)
+    emitter.prepare(*op.operands)
+    to_result = _result(emitter, op, kind)
+    nest, index = emitter.nest(kind.shape)
+    pointer, expected, given = (emitter.value(operand, index, nest) for operand in op.operands)
+    nest.append(
+        f"{{ {memory} seen = {dtypes.encode(element, expected)}, given = {dtypes.encode(element, given)}; "
+        f"HP_ATOMIC_EXCHANGE({_word(element)}, {memory}, {pointer}, seen, given) "
+        f"const {dtypes.register(element)} old = {dtypes.load(element, '(&seen)')}; {to_result(index)} }}"
+    )
+    emitter.close(nest, vectorize=False)
+
+
+def _word(element: str) -> str:
+    """The unsigned type that an atomic operation on this type works on."""
+    bits = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}.get(element)
+    return f"hp_u{bits}" if bits else dtypes.unsigned(element)
+
+
+class _result:
+    """Where an atomic operation puts the old value, if the program wants it."""
+
+    def __init__(self, emitter: Emitter, op: Op, kind: Type) -> None:
+        self.name, self.shape = "", kind.shape
+        if not op.result.users:
+            return
+        if kind.shape:
+            self.name = emitter.arrays[op.result] = emitter.array(kind)
+            # Elements that the mask turns off are undefined in Triton; zeros repeat from run to run.
+            emitter.emit(f"for (hp_i32 i = 0; i < {kind.size}; ++i) {self.name}[i] = 0;")
+        else:
+            self.name = emitter.scalars[op.result] = emitter.name("s")
+            emitter.emit(f"{dtypes.register(kind.element)} {self.name} = 0;")
+
+    def __call__(self, index: tuple[Index, ...]) -> str:
+        if not self.name:
+            return ""
+        return f"{self.name}[{position(index, self.shape)}] = old;" if self.shape else f"{self.name} = old;"
+
+
+def gather(emitter: Emitter, op: Op) -> None:
+    """``tl.gather``."""
+    source, chosen = op.operands
+    axis = op.integer("axis")
+    array = emitter.materialize(source)
+    emitter.prepare(chosen)
+    kind = op.result.type
+    name = emitter.array(kind)
+    nest, index = emitter.nest(kind.shape)
+    at = emitter.value(chosen, index, nest)
+    there = tuple(Index(f"({at})") if dim == axis else here for dim, here in enumerate(index))
+    nest.append(f"{name}[{position(index, kind.shape)}] = {array}[{position(there, source.type.shape)}];")
+    emitter.close(nest)
+    emitter.arrays[op.result] = name
+
+
+def concatenate(emitter: Emitter, op: Op) -> None:
+    """``tl.cat``."""
+    name, offset = emitter.array(op.result.type), 0
+    for operand in op.operands:
+        emitter.prepare(operand)
+        emitter.fill(operand, f"({name} + {offset})")
+        offset += operand.type.size
+    emitter.arrays[op.result] = name
+
+
+def histogram(emitter: Emitter, op: Op) -> None:
+    """``tl.histogram``."""
+    kind, source = op.result.type, op.operands[0]
+    emitter.prepare(*op.operands)
+    name = emitter.array(kind)
+    emitter.emit(f"for (hp_i32 i = 0; i < {kind.size}; ++i) {name}[i] = 0;")
+    nest, index = emitter.nest(source.type.shape)
+    bin_, *mask = (emitter.value(operand, index, nest) for operand in op.operands)
+    inside = f"(hp_u64){bin_} < {kind.size}u"
+    nest.append(f"if ({inside}{f' && {mask[0]}' if mask else ''}) ++{name}[{bin_}];")
+    emitter.close(nest, vectorize=False)
+    emitter.arrays[op.result] = name
+
+
+def dot(emitter: Emitter, op: Op) -> None:
+    """``tl.dot``: in arrays of the result's type, by a blocked micro-kernel."""
+    left, right, start = op.operands
+    *batch, rows, depth = left.type.shape
+    columns = right.type.shape[-1]
+    kind = op.result.type
+    word = dtypes.register(kind.element)
+    tiles = [_tile(emitter, operand, kind.element) for operand in (left, right)]
+    name = emitter.arrays.get(start, "")
+    block = op.block
+    own = block is not None and (start in block.arguments or (start.op is not None and start.op.block is block))
+    if not name or len(start.users) > 1 or not own:
+        emitter.prepare(start)
+        name = emitter.array(kind)
+        emitter.fill(start, name)
+    emitter.arrays[op.result] = name
+    emitter.emit(
+        f"for (hp_i32 n = 0; n < {batch[0] if batch else 1}; ++n) {{",
+        f"HP_DOT({word}, {rows}, {columns}, {depth}, ({tiles[0]} + n * {rows * depth}), "
+        f"({tiles[1]} + n * {depth * columns}), ({name} + n * {rows * columns}))",
+        "}",
+    )
+    if kind.element in dtypes.NARROW:
+        emitter.emit(f"for (hp_i32 i = 0; i < {kind.size}; ++i) {name}[i] = {dtypes.rounded(kind.element, name + '[i]')};")
+
+
+def _tile(emitter: Emitter, value: Value, element: str) -> str:
+    """An array of the value in the type of the result."""
+    if dtypes.register(value.type.element) == dtypes.register(element):
+        return emitter.materialize(value)
+    emitter.prepare(value)
+    name = emitter.array(Type(value.type.shape, element))
+    emitter.fill(value, name, dtypes.register(element))
+    return name

@@ -1,0 +1,129 @@
+"""Loop nests under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hardpoint.triton.ir import Value
+
+
+@dataclass(frozen=True)
+class Index:
+    """A C expression for a position along a dimension, and the number of loops that must be open to compute it."""
+
+    text: str
+    depth: int = 0
+
+
+ZERO = Index("0")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of a nest."""
+
+    variable: str
+    size: int
+
+    def head(self, first: int = 0, last: int | None = None, down: bool = False) -> str:
+        """The loop's first line; ``first`` and ``last`` limit its range."""
+        v, end = self.variable, self.size if last is None else last
+        if down:
+            return f"for (hp_i32 {v} = {end - 1}; {v} >= {first}; --{v}) {{"
+        return f"for (hp_i32 {v} = {first}; {v} < {end}; ++{v}) {{"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A line of C. With a name, it defines a variable of that name."""
+
+    text: str
+    type: str = ""
+    name: str = ""
+
+    def render(self, known: frozenset[str]) -> str:
+        """The line; a variable in ``known`` is 1."""
+        if not self.name:
+            return self.text
+        return f"{self.type} const {self.name} = {'1' if self.name in known else self.text};"
+
+
+Render = Callable[[frozenset[str]], list[str]]
+
+
+class Nest:
+    """Statements at each depth of a nest of loops, and what they have computed."""
+
+    def __init__(self, loops: list[Loop]) -> None:
+        self.loops = loops
+        self.statements: list[list[Statement]] = [[] for _ in range(len(loops) + 1)]
+        self.computed: dict[tuple[Value, tuple[str, ...]], str] = {}
+        #: Variables that are masks of loads and stores, with the tensor and the element that they hold.
+        self.masks: dict[str, tuple[Value, tuple[Index, ...]]] = {}
+        #: Arrays that the nest reads, with the text of the element's number.
+        self.reads: set[tuple[str, str]] = set()
+
+    def define(self, depth: int, kind: str, name: str, text: str) -> str:
+        """Define a variable in the loop of that depth and return its name."""
+        self.statements[depth].append(Statement(text, kind, name))
+        return name
+
+    def append(self, text: str, depth: int = -1) -> None:
+        """Add a line, by default to the innermost loop."""
+        self.statements[depth].append(Statement(text))
+
+    def body(self, depth: int, known: frozenset[str]) -> list[str]:
+        """The lines of one depth."""
+        return [statement.render(known) for statement in self.statements[depth]]
+
+    def render(
+        self,
+        known: frozenset[str],
+        inner: Callable[[list[str]], list[str]] | None = None,
+        heads: list[str] | None = None,
+        vectorize: bool = True,
+    ) -> list[str]:
+        """The nest in C.
+
+        Args:
+            known: Masks that are on.
+            inner: Gives the innermost loop around its body, by default a plain one.
+            heads: First lines of the loops where they differ from the plain ones.
+            vectorize: Whether the iterations of the innermost loop are independent.
+        """
+        heads = heads or [loop.head() for loop in self.loops]
+        lines = ["{", *self.body(0, known)]
+        for depth in range(1, len(self.loops)):
+            lines += [heads[depth - 1], *self.body(depth, known)]
+        if self.loops:
+            last = self.body(len(self.loops), known)
+            if inner is not None:
+                lines += inner(last)
+            else:
+                lines += [*(["HP_VECTORIZE"] if vectorize else []), heads[-1], *last, "}"]
+        return [*lines, "}" * max(len(self.loops) - 1, 0) + "}"]
+
+
+def position(index: tuple[Index, ...], shape: tuple[int, ...]) -> str:
+    """The number of an element in row-major order."""
+    text = ""
+    for at, size in zip(index, shape, strict=True):
+        if not text or text == "0":
+            text = at.text
+        else:
+            text = f"({text}) * {size}" + ("" if at.text == "0" else f" + {at.text}")
+    return text or "0"
+
+
+def reshaped(index: tuple[Index, ...], shape: tuple[int, ...], source: tuple[int, ...]) -> tuple[Index, ...]:
+    """Where an element of a reshaped tensor was before."""
+    kept = [at for at, size in zip(index, shape, strict=True) if size != 1]
+    if [size for size in shape if size != 1] == [size for size in source if size != 1]:
+        return tuple(ZERO if size == 1 else kept.pop(0) for size in source)
+    flat, depth = position(index, shape), max((at.depth for at in index), default=0)
+    found, stride = [], 1
+    for size in reversed(source):
+        found.append(ZERO if size == 1 else Index(f"((hp_i32)((hp_u32)({flat}) / {stride}u % {size}u))", depth))
+        stride *= size
+    return tuple(reversed(found))

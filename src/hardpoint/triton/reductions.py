@@ -1,0 +1,156 @@
+"""Reductions and scans, with any combine function."""
+
+from __future__ import annotations
+
+from hardpoint.triton import dtypes
+from hardpoint.triton.emitter import Emitter
+from hardpoint.triton.ir import Op, Type
+from hardpoint.triton.nest import Index, position
+from hardpoint.triton.regions import region_lines
+
+#: Partial results side by side: the inner loop then has no chain of dependent operations, and C vectorizes it.
+LANES = 16
+
+
+def combine(emitter: Emitter, op: Op, left: list[str], right: list[str], out: list[str]) -> list[str]:
+    """The combine function in C: ``out = f(left, right)``, element by element."""
+    lines, values = region_lines(emitter, op, [*left, *right])
+    elements = [operand.type.element for operand in op.operands]
+    names = [emitter.name("n") for _ in values]
+    for element, name, value in zip(elements, names, values, strict=True):
+        lines.append(f"{dtypes.register(element)} const {name} = {value};")
+    return ["{", *lines, *(f"{to} = {name};" for to, name in zip(out, names, strict=True)), "}"]
+
+
+def reduce(emitter: Emitter, op: Op) -> None:
+    """``tl.reduce``, ``tl.sum``, ``tl.argmax``, ..."""
+    axis = op.integer("axis")
+    shape = op.operands[0].type.shape
+    emitter.prepare(*op.operands)
+    rest = shape[:axis] + shape[axis + 1 :]
+    names = []
+    for result, operand in zip(op.results, op.operands, strict=True):
+        names.append(emitter.array(Type(rest, operand.type.element)))
+        if rest:
+            emitter.arrays[result] = names[-1]
+        else:
+            emitter.scalars[result] = f"{names[-1]}[0]"
+    if axis == len(shape) - 1:
+        _reduce_rows(emitter, op, names)
+    else:
+        _reduce_columns(emitter, op, names, axis)
+
+
+def _reduce_rows(emitter: Emitter, op: Op, names: list[str]) -> None:
+    shape = op.operands[0].type.shape
+    size = shape[-1]
+    lanes = min(size, LANES)
+    nest, index = emitter.nest(shape)
+    values = [emitter.value(operand, index, nest) for operand in op.operands]
+    partial = [emitter.name("p") for _ in names]
+    lane, chunk, column = emitter.name("l"), emitter.name("c"), index[-1].text
+    slots = [f"{p}[{lane}]" for p in partial]
+    first = [f"{slot} = {value};" for slot, value in zip(slots, values, strict=True)]
+    merge = combine(emitter, op, slots, values, slots)
+    step = emitter.name("h")
+    fold = [
+        f"for (hp_i32 {step} = {lanes // 2}; {step}; {step} /= 2)",
+        f"for (hp_i32 {lane} = 0; {lane} < {step}; ++{lane})",
+        *combine(emitter, op, slots, [f"{p}[{lane} + {step}]" for p in partial], slots),
+    ]
+    at = position(index[:-1], shape[:-1])
+
+    def inner(body: list[str]) -> list[str]:
+        def loop(begin: int, end: int, tail: list[str]) -> list[str]:
+            return [
+                f"for (hp_i32 {chunk} = {begin}; {chunk} < {end}; {chunk} += {lanes})",
+                f"HP_VECTORIZE for (hp_i32 {lane} = 0; {lane} < {lanes}; ++{lane}) {{",
+                f"const hp_i32 {column} = {chunk} + {lane};",
+                *body,
+                *tail,
+                "}",
+            ]
+
+        kinds = [dtypes.register(operand.type.element) for operand in op.operands]
+        return [
+            "{",
+            *(f"HP_ALIGNED {kind} {p}[{lanes}];" for kind, p in zip(kinds, partial, strict=True)),
+            *loop(0, lanes, first),
+            *(loop(lanes, size, merge) if size > lanes else []),
+            *fold,
+            *(f"{name}[{at}] = {p}[0];" for name, p in zip(names, partial, strict=True)),
+            "}",
+        ]
+
+    emitter.emit_versions(nest, lambda known: nest.render(known, inner))
+
+
+def _reduce_columns(emitter: Emitter, op: Op, names: list[str], axis: int) -> None:
+    """The reduced dimension is the outermost loop: the inner loops then update many results side by side."""
+    shape = op.operands[0].type.shape
+    order = [axis, *(dim for dim in range(len(shape)) if dim != axis)]
+    nest, index = emitter.nest(shape, order)
+    values = [emitter.value(operand, index, nest) for operand in op.operands]
+    at = position(index[:axis] + index[axis + 1 :], shape[:axis] + shape[axis + 1 :])
+    slots = [f"{name}[{at}]" for name in names]
+    first = [f"{slot} = {value};" for slot, value in zip(slots, values, strict=True)]
+    merge = combine(emitter, op, slots, values, slots)
+
+    def render(known: frozenset[str]) -> list[str]:
+        lines = []
+        for begin, end, tail in ((0, 1, first), (1, shape[axis], merge)):
+            heads = [nest.loops[0].head(begin, end), *(loop.head() for loop in nest.loops[1:])]
+
+            def inner(body: list[str], head: str = heads[-1], tail: list[str] = tail) -> list[str]:
+                return ["HP_VECTORIZE", head, *body, *tail, "}"]
+
+            if begin < end:
+                lines += nest.render(known, inner, heads)
+        return lines
+
+    emitter.emit_versions(nest, render)
+
+
+def scan(emitter: Emitter, op: Op) -> None:
+    """``tl.associative_scan``, ``tl.cumsum``, ..."""
+    axis, reverse = op.integer("axis"), op.attributes.get("reverse") == "true"
+    shape = op.operands[0].type.shape
+    emitter.prepare(*op.operands)
+    names = [emitter.array(result.type) for result in op.results]
+    nest, index = emitter.nest(shape)
+    values = [emitter.value(operand, index, nest) for operand in op.operands]
+    here = index[axis]
+    before = Index(f"({here.text} {'+' if reverse else '-'} 1)", here.depth)
+    last = position(tuple(before if dim == axis else at for dim, at in enumerate(index)), shape)
+    at = position(index, shape)
+    slots, earlier = [f"{name}[{at}]" for name in names], [f"{name}[{last}]" for name in names]
+    nest.append(f"if ({here.text} == {shape[axis] - 1 if reverse else 0}) {{")
+    for slot, value in zip(slots, values, strict=True):
+        nest.append(f"{slot} = {value};")
+    nest.append("} else")
+    for line in combine(emitter, op, earlier, values, slots):
+        nest.append(line)
+    heads = [loop.head(down=reverse and dim == axis) for dim, loop in enumerate(nest.loops)]
+    emitter.emit_versions(nest, lambda known: nest.render(known, heads=heads, vectorize=False))
+    for result, name in zip(op.results, names, strict=True):
+        emitter.arrays[result] = name
+
+
+def map_elementwise(emitter: Emitter, op: Op) -> None:
+    """``tl.map_elementwise``: a scalar function, branches included, for each element."""
+    if op.attributes.get("pack", "1").partition(":")[0].strip() != "1":
+        raise op.unsupported("pack other than 1")
+    shape = op.result.type.shape
+    emitter.prepare(*op.operands)
+    names = [emitter.array(result.type) for result in op.results]
+    nest, index = emitter.nest(shape)
+    values = [emitter.value(operand, index, nest) for operand in op.operands]
+    targets = [f"{name}[{position(index, shape)}]" for name in names]
+    lines, results = region_lines(emitter, op, values)
+    nest.append("{")
+    for line in [*lines, *(f"{to} = {value};" for to, value in zip(targets, results, strict=True))]:
+        nest.append(line)
+    nest.append("}")
+    emitter.close(nest, vectorize=False)
+    for result, name in zip(op.results, names, strict=True):
+        emitter.arrays[result] = name

@@ -1,0 +1,78 @@
+"""The steps from a Triton kernel to a binary."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hardpoint._runtime import PluginError, core
+from hardpoint.kernels import specializer
+from hardpoint.kernels.generator import preamble
+from hardpoint.triton import kernel
+from hardpoint.triton.ir import LoweringError
+
+
+@functools.cache
+def version() -> str:
+    """Identity of the translation, for Triton's cache."""
+    folder = Path(__file__).parent
+    digest = hashlib.sha256(preamble().encode())
+    for file in sorted([*folder.glob("*.py"), *folder.glob("*.h")]):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def make_ttir(module: Any, metadata: dict[str, Any]) -> Any:
+    """Triton's own simplifications, everything inlined, block pointers and descriptors as plain pointers."""
+    from triton._C.libtriton import ir, passes
+
+    text = str(module)
+    if "noinline = true" in text:
+        module = _parse(text.replace("noinline = true", "noinline = false"), module.context)
+    manager = ir.pass_manager(module.context)
+    passes.common.add_inliner(manager)
+    if hasattr(passes.ttir, "add_rewrite_tensor_pointer"):  # Triton 3.9 has no block pointers
+        passes.ttir.add_rewrite_tensor_pointer(manager)
+    passes.ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
+    passes.common.add_canonicalizer(manager)
+    passes.ttir.add_combine(manager)
+    passes.common.add_cse(manager)
+    passes.common.add_licm(manager)
+    passes.common.add_symbol_dce(manager)
+    manager.run(module, "make_ttir")
+    return module
+
+
+def _parse(text: str, context: Any) -> Any:
+    from triton._C.libtriton import ir
+
+    with tempfile.NamedTemporaryFile("w", suffix=".ttir") as file:
+        file.write(text)
+        file.flush()
+        module = ir.parse_mlir_module(file.name, context)
+    module.context = context
+    return module
+
+
+def make_c(module: Any, metadata: dict[str, Any]) -> str:
+    """Portable C for the kernel."""
+    source = kernel.lower(str(module))
+    metadata["name"] = source.name
+    metadata["shared"] = 0
+    metadata["asserts"] = source.asserts
+    return preamble(special=source.special) + source.text
+
+
+def make_binary(device: str, options: Any, source: str, metadata: dict[str, Any]) -> bytes:
+    """The binary: from the cache of portable kernels, or from the plug-in's compiler."""
+    compiler = core.compiler(device, 0)
+    if compiler is None:
+        raise LoweringError(f"{device} has no compiler for Triton kernel {metadata['name']}")
+    flags = "-ffp-contract=fast" if options.enable_fp_fusion else ""
+    try:
+        return specializer.binary(device, 0, compiler[1], source, flags)
+    except PluginError as error:
+        raise PluginError(f"Triton kernel {metadata['name']}: {error}") from None

@@ -1,0 +1,22 @@
+"""Hardpoint's backend of Triton (entry point ``triton.backends``).
+
+Outside of the package ``hardpoint``, whose import mounts a device: Triton imports its backends in every program. Nothing
+here imports Hardpoint before a device is mounted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def device_name() -> str | None:
+    """Name of the device that is mounted on torch and has a compiler, or None."""
+    adapter = sys.modules.get("hardpoint.torch")
+    name: str | None = adapter.device_name() if adapter is not None else None
+    if name is None:
+        return None
+    from hardpoint._runtime import core
+
+    compiler = core.compiler(name, 0)
+    # Generated kernels are in the dialect of host compilers.
+    return name if compiler is not None and compiler[0] == "c" else None

@@ -1,0 +1,113 @@
+"""What Triton's users see when something cannot work, and that other programs see nothing at all."""
+
+from __future__ import annotations
+
+import triton_kernels as kernels
+import pytest
+import torch
+import triton
+
+import hardpoint
+from hardpoint.triton.ir import LoweringError
+
+
+def test_inline_assembly_is_refused_by_name():
+    with pytest.raises(LoweringError, match=r"kernel assembly .*tt.elementwise_inline_asm at .*triton_kernels.py:\d+: inline"):
+        kernels.assembly[(1,)](torch.zeros(16, dtype=torch.int32, device="sim"), N=16)
+
+
+def test_a_missing_function_is_named():
+    with pytest.raises(LoweringError, match=r"kernel unknown_function .*triton_kernels.py:\d+: the function __nv_rcbrtf"):
+        kernels.unknown_function[(1,)](torch.zeros(16, device="sim"), N=16)
+
+
+def test_a_compile_error_names_the_kernel(monkeypatch):
+    from hardpoint.triton import kernel
+
+    monkeypatch.setattr(kernel, "support", lambda: "this is not C\n")
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    x = torch.zeros(16, device="sim")
+    with pytest.raises(hardpoint.PluginError, match="Triton kernel add: .*did not compile"):
+        kernels.add.warmup(x, x, x, 16, BLOCK=512, grid=(1,))
+
+
+def test_a_program_that_needs_too_much_memory_is_refused(monkeypatch):
+    from hardpoint.triton import kernel
+
+    monkeypatch.setattr(kernel, "MEMORY_BYTES", 4 << 20)
+    x = torch.zeros(16, device="sim")
+    with pytest.raises(LoweringError, match="kernel shift_rows .*12 MiB of temporary memory"):
+        kernels.shift_rows.warmup(x, x, N=1024, STEPS=1, grid=(1,))
+
+
+def test_a_failed_assertion_is_raised_at_the_next_wait(capfd):
+    x = torch.ones(16, device="sim")
+    kernels.checking[(1,)](x, N=16, debug=True)
+    torch.sim.synchronize()
+    x[3] = -1
+    kernels.checking[(1,)](x, N=16, debug=True)
+    with pytest.raises(RuntimeError, match=r"triton::checking: a device assertion failed at line \d+"):
+        torch.sim.synchronize()
+    assert "Assertion `x must be positive` failed" in capfd.readouterr().out
+    torch.sim.synchronize()  # reported once
+
+
+def test_device_print(run_python):
+    done = run_python(
+        """
+        import sys
+        sys.path.insert(0, FOLDER)
+        import torch, triton_kernels as kernels
+        kernels.printing[(1,)](torch.arange(4, dtype=torch.float32, device="sim"), N=4)
+        torch.sim.synchronize()
+        """.replace("FOLDER", repr(str(__file__).rpartition("/")[0]))
+    )
+    assert "pid (0, 0, 0) idx (2) value: 2.000000" in done.stdout
+
+
+def test_a_pointer_of_the_host_is_refused():
+    x = torch.zeros(16)
+    with pytest.raises(Exception, match=r"not in the memory of sim|access|cpu"):
+        kernels.add[(1,)](x, x, x, 16, BLOCK=16)
+
+
+def test_triton_is_as_before_without_a_device(run_python):
+    done = run_python(
+        """
+        import sys
+        import torch, triton
+        assert "hardpoint" not in sys.modules
+        assert not triton.backends.backends["hardpoint"].driver.is_active()
+        try:
+            triton.runtime.driver.active
+        except RuntimeError as error:
+            print(error)
+        """,
+        HARDPOINT_DEVICE=None,
+    )
+    assert "0 active drivers" in done.stdout
+
+
+def test_the_cache_of_triton_is_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    x = torch.zeros(16, device="sim")
+    compiled = kernels.add.warmup(x, x, x, 16, BLOCK=128, grid=(1,))
+    assert [path.name for path in tmp_path.rglob("*.c")] == ["add.c"]
+    assert "void add(" in compiled.asm["c"]
+
+
+def test_launch_hooks():
+    seen = []
+    x = torch.ones(16, device="sim")
+    triton.knobs.runtime.launch_enter_hook.add(lambda data: seen.append(data.get()["name"]))
+    try:
+        kernels.add[(1,)](x, x, x, 16, BLOCK=64)
+    finally:
+        triton.knobs.runtime.launch_enter_hook.calls.clear()
+    assert seen == ["add"]
+
+
+def test_a_rule_that_denies_device_kernels():
+    x = torch.ones(16, device="sim")
+    with hardpoint.fallback("triton::add"), pytest.raises(NotImplementedError, match="a rule denies triton::add"):
+        kernels.add[(1,)](x, x, x, 16, BLOCK=64)
