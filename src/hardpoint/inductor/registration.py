@@ -10,6 +10,8 @@ from typing import Any
 import torch
 
 import hardpoint_triton
+from hardpoint._runtime import PluginError, core
+from hardpoint.kernels import specializer
 
 
 def register(name: str) -> None:
@@ -42,6 +44,11 @@ def missing(name: str) -> str:
         return "Triton is not installed"
     if hardpoint_triton.device_name() != name:
         return f"{name} has no compiler for the C that Triton kernels become"
+    compiler = core.compiler(name, 0)
+    try:
+        specializer.binary(name, 0, compiler[1] if compiler else "", "void hp_probe(void) {}\n")
+    except PluginError as error:
+        return str(error)
     return ""
 
 

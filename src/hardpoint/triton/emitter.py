@@ -134,7 +134,7 @@ class Emitter:
             test = Nest(nest.loops)
             for value, index in nest.masks.values():
                 mask = self.value(value, index, test)
-                test.append(f"{flag} &= {mask};", max((at.depth for at in index), default=0))
+                test.append(f"{flag} &= {mask};", test.depth_of(mask))
             self.emit(f"hp_i32 {flag} = 1;", *test.render(frozenset()))
             self.emit(f"if ({flag}) {{", *render(frozenset(nest.masks)), "} else {", *render(frozenset()), "}")
         for value, name in self._fresh_arrays:

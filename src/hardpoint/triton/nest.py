@@ -69,6 +69,13 @@ class Nest:
         self.statements[depth].append(Statement(text, kind, name))
         return name
 
+    def depth_of(self, name: str) -> int:
+        """The depth of the loop that defines a variable; the innermost one if none does."""
+        for depth, statements in enumerate(self.statements):
+            if any(statement.name == name for statement in statements):
+                return depth
+        return len(self.loops)
+
     def append(self, text: str, depth: int = -1) -> None:
         """Add a line, by default to the innermost loop."""
         self.statements[depth].append(Statement(text))

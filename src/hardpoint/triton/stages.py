@@ -73,6 +73,12 @@ def make_binary(device: str, options: Any, source: str, metadata: dict[str, Any]
         raise LoweringError(f"{device} has no compiler for Triton kernel {metadata['name']}")
     flags = "-ffp-contract=fast" if options.enable_fp_fusion else ""
     try:
-        return specializer.binary(device, 0, compiler[1], source, flags)
+        try:
+            return specializer.binary(device, 0, compiler[1], source, flags)
+        except PluginError as error:
+            if "internal compiler error" not in str(error):
+                raise
+            # The loop vectorizer of gcc 12 fails on some masked loads; its simpler mode does not.
+            return specializer.binary(device, 0, compiler[1], source, f"{flags} -O2 -ftree-vectorize")
     except PluginError as error:
         raise PluginError(f"Triton kernel {metadata['name']}: {error}") from None

@@ -8,6 +8,7 @@ several sinks need it, or if it crosses a region.
 
 from __future__ import annotations
 
+from hardpoint.triton.dtypes import is_float
 from hardpoint.triton.ir import Block, Function, Op, Value, walk
 
 #: Operations that only say which element of the operand to take.
@@ -32,6 +33,8 @@ FREE = MOVES | {"tt.splat", "tt.make_range", "arith.constant", "tt.bitcast", "ub
 DIVISIONS = frozenset({"arith.divsi", "arith.divui", "arith.remsi", "arith.remui"})
 #: From this weight on, a value is kept rather than computed again.
 EXPENSIVE = 8
+#: The same for integers: those are indices, and C vectorizes loads better if it sees how they are computed.
+EXPENSIVE_INTEGER = 32
 #: Uses of an integer that show that it is not a plain address, and may wrap around.
 BIT_PATTERNS = frozenset({"arith.xori", "arith.shli", "arith.shrui", "arith.shrsi", "tt.mulhiui"})
 
@@ -95,7 +98,8 @@ class Usage:
             if operand not in self.kept:
                 weight += self.weights.get(operand, 0)
         self.weights[value] = weight
-        if weight < EXPENSIVE or op.kind in FREE:
+        limit = EXPENSIVE if is_float(value.type.element) or op.kind == "tt.load" else EXPENSIVE_INTEGER
+        if weight < limit or op.kind in FREE:
             return
         if _is_repeated(value) or len(self.sinks(value)) > 1 or self.crosses(value):
             self.kept.add(value)

@@ -1,0 +1,162 @@
+"""``torch.compile`` with no other argument, on sim, against eager mode on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import nn
+
+
+def close(got, want, tolerance=1e-5):
+    torch.testing.assert_close(got.cpu(), want, rtol=tolerance, atol=tolerance)
+
+
+def test_forward(triton_calls):
+    def f(x, w, b):
+        return torch.softmax(F.gelu(x @ w) + b, -1)
+
+    given = torch.randn(65, 96), torch.randn(96, 127), torch.randn(127)
+    close(torch.compile(f)(*(x.to("sim") for x in given)), f(*given))
+    launches, on_cpu = triton_calls()
+    assert launches >= 1
+    assert on_cpu == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_dtypes(dtype):
+    def f(x):
+        return F.layer_norm(x * torch.sigmoid(x), x.shape[-1:])
+
+    x = torch.randn(10, 200).to(dtype)
+    close(torch.compile(f)(x.to("sim")).float(), f(x.float()), 1e-5 if dtype == torch.float64 else 3e-2)
+
+
+def test_dynamic_shapes(triton_calls):
+    @torch.compile(dynamic=True)
+    def f(x):
+        return (x * 2 + 1).sum(-1)
+
+    for rows, columns in ((3, 5), (17, 200), (1000, 33)):
+        x = torch.randn(rows, columns)
+        close(f(x.to("sim")), (x * 2 + 1).sum(-1), 1e-4)
+    assert triton_calls()[0] >= 3
+
+
+def test_views_mutation_and_indexing():
+    def f(x, index):
+        y = x.t().contiguous()
+        y[1:3] += 5
+        z = torch.cat([y, y.flip(0)])[index]
+        return z.cumsum(0), z.max(1), torch.where(z > 0, z, z.mean())
+
+    x, index = torch.randn(20, 12), torch.tensor([0, 5, 5, -1])
+    got, want = torch.compile(f)(x.to("sim"), index.to("sim")), f(x, index)
+    close(got[0], want[0])
+    close(got[1].values, want[1].values)
+    assert torch.equal(got[1].indices.cpu(), want[1].indices)
+    close(got[2], want[2])
+
+
+def test_an_index_out_of_range_is_reported():
+    f = torch.compile(lambda x, i: x[i] * 2)
+    x = torch.randn(10, device="sim")
+    close(f(x, torch.tensor([1, 9], device="sim")), x.cpu()[[1, 9]] * 2)
+    with pytest.raises(RuntimeError, match="a device assertion failed"):
+        f(x, torch.tensor([1, 10], device="sim")).cpu()
+
+
+def test_dropout_draws_new_numbers():
+    f = torch.compile(lambda x: F.dropout(x, 0.25))
+    x = torch.ones(10000, device="sim")
+    torch.manual_seed(0)
+    first, second = f(x).cpu(), f(x).cpu()
+    assert not torch.equal(first, second)
+    assert set(first.tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
+    assert abs((first == 0).float().mean().item() - 0.25) < 0.02
+    torch.manual_seed(0)
+    assert torch.equal(f(x).cpu(), first)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.head = nn.Sequential(nn.Linear(128, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 10))
+
+    def forward(self, x):
+        return self.head(F.max_pool2d(F.relu(self.norm(self.conv(x))), 2).flatten(1))
+
+
+def train(device, compiled, autocast=False):
+    torch.manual_seed(1)
+    net, data, labels = Net().to(device), torch.randn(4, 3, 8, 8).to(device), torch.randint(0, 10, (4,)).to(device)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    model, losses = torch.compile(net) if compiled else net, []
+    for _ in range(4):
+        with torch.autocast(device, torch.bfloat16, enabled=autocast):
+            loss = F.cross_entropy(model(data), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return torch.tensor(losses)
+
+
+@pytest.mark.slow
+def test_training(triton_calls):
+    close(train("sim", True), train("cpu", False), 1e-4)
+    launches, on_cpu = triton_calls()
+    assert launches >= 20
+    assert on_cpu == []
+
+
+@pytest.mark.slow
+def test_training_under_autocast():
+    close(train("sim", True, autocast=True), train("cpu", False), 5e-2)
+
+
+@triton.jit
+def scale(x, out, n, factor, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+
+def test_a_triton_kernel_inside(triton_calls):
+    @torch.compile(fullgraph=True)
+    def f(x):
+        y = x + 1
+        out = torch.empty_like(y)
+        scale[(triton.cdiv(y.numel(), 256),)](y, out, y.numel(), 3.0, BLOCK=256)
+        return out.relu()
+
+    x = torch.randn(1000)
+    close(f(x.to("sim")), ((x + 1) * 3).relu())
+    assert triton_calls()[0] >= 2
+
+
+def test_triton_op():
+    @torch.library.triton_op("hardpoint_tests::scaled", mutates_args=())
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        torch.library.wrap_triton(scale)[(triton.cdiv(x.numel(), 256),)](x, out, x.numel(), 2.0, BLOCK=256)
+        return out
+
+    x = torch.randn(300)
+    close(scaled(x.to("sim")), x * 2)
+    close(torch.compile(lambda x: scaled(x) + 1)(x.to("sim")), x * 2 + 1)
+
+
+@pytest.mark.slow
+def test_the_cpu_is_untouched(triton_calls):
+    x = torch.randn(100)
+    close(torch.compile(lambda x: x.sin() + 1)(x), x.sin() + 1)
+    assert triton_calls()[0] == 0
+
+
+def test_two_devices():
+    f = torch.compile(lambda x, y: (x * 2).to("sim:1") + y)
+    x, y = torch.randn(50), torch.randn(50)
+    close(f(x.to("sim:0"), y.to("sim:1")), x * 2 + y)

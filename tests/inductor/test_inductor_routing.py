@@ -1,0 +1,48 @@
+"""What ``torch.compile`` does where Inductor cannot compile for the device, and in fresh processes."""
+
+from __future__ import annotations
+
+import pytest
+
+PROGRAM = """
+    import sys
+    {first}
+    import torch
+    assert "torch._inductor.compile_fx" not in sys.modules
+    x = torch.randn(100)
+    f = lambda x: (x * 2 + 1).relu()
+    for device in {devices}:
+        torch.testing.assert_close(torch.compile(f)(x.to(device)).cpu(), f(x))
+    import hardpoint
+    print(sorted(name for name in hardpoint.counters() if name.startswith("triton::")))
+"""
+
+
+@pytest.mark.slow
+def test_without_triton(run_python):
+    done = run_python(PROGRAM.format(first='sys.modules["triton"] = None', devices=["sim", "cpu"]))
+    assert done.stderr.count('[hardpoint] torch.compile runs backend="hardpoint" for sim: Triton is not installed') == 1
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_without_a_c_compiler(run_python, tmp_path):
+    program = PROGRAM.format(first="", devices=["sim"])
+    done = run_python(program, HARDPOINT_CC="/nowhere/cc", HARDPOINT_CACHE=str(tmp_path / "cache"))
+    assert 'torch.compile runs backend="hardpoint" for sim' in done.stderr
+    assert "has no C compiler" in done.stderr
+
+
+@pytest.mark.slow
+def test_compile_processes(run_python, tmp_path):
+    """The workers of Inductor's pool mount the device too."""
+    variables = {"TORCHINDUCTOR_COMPILE_THREADS": "2", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
+    done = run_python(PROGRAM.format(first="", devices=["sim"]), **variables)
+    assert "triton_poi_fused_add_mul_relu_0" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_device_that_the_environment_does_not_name(run_python, tmp_path):
+    program = PROGRAM.format(first="import hardpoint", devices=["sim"])
+    done = run_python(program, HARDPOINT_DEVICE=None, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"))
+    assert "triton_poi_fused_add_mul_relu_0" in done.stdout
