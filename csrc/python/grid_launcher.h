@@ -17,8 +17,8 @@ class GridLauncher {
   // kernel takes the address of the fault record and the operator's code as its last two arguments.
   GridLauncher(Runtime& runtime, const std::string& op, std::string kinds, bool reports);
 
-  // Queues the kernel on the device's current stream. The arguments are followed by the sizes of the grid. Returns false
-  // if a rule denies it.
+  // Queues the kernel on the device's current stream. The arguments are followed by the sizes of the grid. Returns
+  // false if a rule denies it.
   bool launch(int device, uintptr_t function, int64_t x, int64_t y, int64_t z, pybind11::handle arguments) const;
 
  private:

@@ -1,7 +1,7 @@
 """Hardpoint's backend of Triton (entry point ``triton.backends``).
 
-Outside of the package ``hardpoint``, whose import mounts a device: Triton imports its backends in every program. Nothing
-here imports Hardpoint before a device is mounted.
+Outside of the package ``hardpoint``, whose import mounts a device: Triton imports its backends in every program.
+Nothing here imports Hardpoint before a device is mounted.
 """
 
 from __future__ import annotations

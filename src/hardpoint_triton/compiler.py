@@ -45,7 +45,7 @@ class Options:
         return hashlib.sha256(repr(self).encode()).hexdigest()
 
 
-class HardpointBackend(BaseBackend):
+class HardpointBackend(BaseBackend):  # type: ignore[misc]
     """Compiles kernels for the device that is mounted on torch."""
 
     binary_ext = "bin"

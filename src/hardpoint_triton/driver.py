@@ -30,7 +30,7 @@ class _Utils:
         return launcher.device_properties(device)
 
 
-class HardpointDriver(DriverBase):
+class HardpointDriver(DriverBase):  # type: ignore[misc]
     """Runs kernels on the device that is mounted on torch."""
 
     def __init__(self) -> None:
@@ -53,7 +53,9 @@ class HardpointDriver(DriverBase):
         from hardpoint._runtime import core
 
         name = self._name()
-        return GPUTarget(name, core.compiler(name, 0)[1], 1)
+        compiler = core.compiler(name, 0)
+        assert compiler is not None
+        return GPUTarget(name, compiler[1], 1)
 
     def get_active_torch_device(self) -> Any:
         """The current device."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import triton_kernels as kernels
 import pytest
 import torch
 import triton
+import triton_kernels as kernels
 
 import hardpoint
 from hardpoint.triton.ir import LoweringError
 
 
 def test_inline_assembly_is_refused_by_name():
-    with pytest.raises(LoweringError, match=r"kernel assembly .*tt.elementwise_inline_asm at .*triton_kernels.py:\d+: inline"):
+    with pytest.raises(
+        LoweringError, match=r"kernel assembly .*tt.elementwise_inline_asm at .*triton_kernels.py:\d+: inline"
+    ):
         kernels.assembly[(1,)](torch.zeros(16, dtype=torch.int32, device="sim"), N=16)
 
 
 def test_a_missing_function_is_named():
-    with pytest.raises(LoweringError, match=r"kernel unknown_function .*triton_kernels.py:\d+: the function __nv_rcbrtf"):
+    with pytest.raises(
+        LoweringError, match=r"kernel unknown_function .*triton_kernels.py:\d+: the function __nv_rcbrtf"
+    ):
         kernels.unknown_function[(1,)](torch.zeros(16, device="sim"), N=16)
 
 
@@ -27,7 +31,7 @@ def test_a_compile_error_names_the_kernel(monkeypatch):
     monkeypatch.setattr(kernel, "support", lambda: "this is not C\n")
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     x = torch.zeros(16, device="sim")
-    with pytest.raises(hardpoint.PluginError, match="Triton kernel add: .*did not compile"):
+    with pytest.raises(hardpoint.PluginError, match=r"Triton kernel add: .*did not compile"):
         kernels.add.warmup(x, x, x, 16, BLOCK=512, grid=(1,))
 
 
@@ -36,7 +40,7 @@ def test_a_program_that_needs_too_much_memory_is_refused(monkeypatch):
 
     monkeypatch.setattr(kernel, "MEMORY_BYTES", 4 << 20)
     x = torch.zeros(16, device="sim")
-    with pytest.raises(LoweringError, match="kernel shift_rows .*12 MiB of temporary memory"):
+    with pytest.raises(LoweringError, match=r"kernel shift_rows .*MiB of temporary memory"):
         kernels.shift_rows.warmup(x, x, N=1024, STEPS=1, grid=(1,))
 
 
@@ -109,5 +113,9 @@ def test_launch_hooks():
 
 def test_a_rule_that_denies_device_kernels():
     x = torch.ones(16, device="sim")
-    with hardpoint.fallback("triton::add"), pytest.raises(NotImplementedError, match="a rule denies triton::add"):
+    with (
+        pytest.warns(UserWarning, match="matches no torch operator"),
+        hardpoint.fallback("triton::add"),
+        pytest.raises(NotImplementedError, match="a rule denies triton::add"),
+    ):
         kernels.add[(1,)](x, x, x, 16, BLOCK=64)

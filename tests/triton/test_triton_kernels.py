@@ -111,7 +111,9 @@ def test_random_numbers_are_philox():
     kernels.random[(1,)](out, ints, n, seed, BLOCK=1024)
     bits = drawn_bits(seed, 0, n)
     assert [v % 2**32 for v in ints.tolist()] == (bits[:, 0] | bits[:, 1] << 16).tolist()
-    assert 0 <= out.min() and out.max() < 1 and abs(out.mean().item() - 0.5) < 0.05
+    assert out.min() >= 0
+    assert out.max() < 1
+    assert abs(out.mean().item() - 0.5) < 0.05
 
 
 def test_scans(close):
@@ -182,7 +184,9 @@ def test_nan_and_infinity(close):
     out = empty(6)
     kernels.special[(1,)](x.to("sim"), out, 6, BLOCK=64)
     nan = x.isnan()
-    want = torch.where(nan, 0.5, x.clamp(min=0.5)) + torch.where(nan, 2.0, x.clamp(max=2.0)) + nan * 2 + x.clamp(min=1.0)
+    want = (
+        torch.where(nan, 0.5, x.clamp(min=0.5)) + torch.where(nan, 2.0, x.clamp(max=2.0)) + nan * 2 + x.clamp(min=1.0)
+    )
     close(out, want)
 
 
@@ -209,7 +213,8 @@ def test_integer_arithmetic_wraps():
     assert torch.equal(got[3], (x ^ y) | (x & 15))
     assert torch.equal(got[4], (x << 3) + (x >> 2))
     assert torch.equal(got[5], torch.minimum(x, y) - torch.maximum(x, y) + x.abs())
-    want = [((a % 2**32) * b >> 32) - ((a % 2**32) * b >> 63 << 32) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    products = [a % 2**32 * b for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    want = [(product >> 32) - (product >> 63 << 32) for product in products]
     assert got[6].tolist() == want
 
 
@@ -218,7 +223,8 @@ NARROW = [torch.float16, torch.bfloat16, torch.float8_e5m2, torch.float8_e4m3fn]
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_narrow_floats_round_as_torch_does(dtype):
-    x = torch.cat([torch.randn(4000) * 10 ** torch.linspace(-9, 2, 4000), torch.tensor([0.0, -0.0, 240.0, 447.0, 57344.0])])
+    edges = torch.tensor([0.0, -0.0, 240.0, 447.0, 57344.0])
+    x = torch.cat([torch.randn(4000) * 10 ** torch.linspace(-9, 2, 4000), edges])
     x = x.clamp(-440, 440) if dtype == torch.float8_e4m3fn else x
     out = empty(len(x), dtype=dtype)
     grid = (triton.cdiv(len(x), 1024),)
@@ -229,7 +235,10 @@ def test_narrow_floats_round_as_torch_does(dtype):
     assert torch.equal(back.cpu(), x.to(dtype).float())
 
 
-@pytest.mark.parametrize("pair", [(torch.float32, torch.int32), (torch.int8, torch.float64), (torch.bool, torch.float32)])
+PAIRS = [(torch.float32, torch.int32), (torch.int8, torch.float64), (torch.bool, torch.float32)]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
 def test_conversions(pair):
     x = (torch.randn(300) * 50).to(pair[0])
     out = empty(300, dtype=pair[1])

@@ -105,7 +105,7 @@ def scans(x, sums, reverse, recurrence, N: tl.constexpr):
     value = tl.load(x + at)
     tl.store(sums + at, tl.cumsum(value, 0))
     tl.store(reverse + at, tl.cumsum(value, 1, reverse=True))
-    decay, state = tl.associative_scan((value * 0.5, value), 1, pair)
+    _decay, state = tl.associative_scan((value * 0.5, value), 1, pair)
     tl.store(recurrence + at, state)
 
 
@@ -200,7 +200,8 @@ def functions(x, out, n, N: tl.constexpr):
     tl.store(out + i, tl.exp(v) + tl.exp2(v) + tl.sin(v) + tl.cos(v))
     tl.store(out + N + i, tl.log(v + 4) + tl.log2(v + 4) + tl.sqrt(v + 4) + tl.rsqrt(v + 4))
     tl.store(out + 2 * N + i, tl.erf(v) + tl.floor(v) + tl.ceil(v) + tl.abs(v) + tl.fma(v, v, v))
-    tl.store(out + 3 * N + i, libdevice.tanh(v) + libdevice.pow(v + 4, v) + libdevice.log1p(v + 4) + libdevice.erfinv(v / 9))
+    powers = libdevice.pow(v + 4, v) + libdevice.log1p(v + 4)
+    tl.store(out + 3 * N + i, libdevice.tanh(v) + powers + libdevice.erfinv(v / 9))
     tl.store(out + 4 * N + i, tl.sigmoid(v) + tl.clamp(v, -1.0, 1.0) + tl.div_rn(v, v + 4) + libdevice.lgamma(v + 4))
 
 

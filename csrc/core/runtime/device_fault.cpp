@@ -44,9 +44,9 @@ void DeviceFault::raise(Stream& stream, const Record& record) {
     throw Error(HP_ERROR, op + ": a device assertion failed at line " + std::to_string(record.index) + " (on " +
                               stream.device.name() + ", reported when the program waited for it)");
   }
-  throw IndexOutOfRange(op + ": index " + std::to_string(record.index) +
-                        " is out of bounds for dimension with size " + std::to_string(record.limit) + " (found on " +
-                        stream.device.name() + ", reported when the program waited for it)");
+  throw IndexOutOfRange(op + ": index " + std::to_string(record.index) + " is out of bounds for dimension with size " +
+                        std::to_string(record.limit) + " (found on " + stream.device.name() +
+                        ", reported when the program waited for it)");
 }
 
 }  // namespace hp

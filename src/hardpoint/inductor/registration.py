@@ -80,7 +80,7 @@ def _accept_triton() -> None:
 
     for module_name, module in list(sys.modules.items()):  # other modules have imported the function by its name
         if module_name.startswith("torch.") and getattr(module, "__dict__", {}).get("has_triton") is original:
-            module.has_triton = has_triton
+            vars(module)["has_triton"] = has_triton
 
 
 def _register_benchmark(name: str) -> None:

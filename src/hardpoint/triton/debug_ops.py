@@ -26,7 +26,9 @@ def print_(emitter: Emitter, op: Op) -> None:
         signed = number >= len(signs) or signs[number].strip() != "0"
         form, argument = _format(operand, value, hexadecimal, signed)
         which = f"(operand {number}) " if len(op.operands) > 1 else ""
-        nest.append(_printf(f"pid (%d, %d, %d) idx ({_places(index)}){prefix}{which}{form}\n", [*_texts(index), argument]))
+        nest.append(
+            _printf(f"pid (%d, %d, %d) idx ({_places(index)}){prefix}{which}{form}\n", [*_texts(index), argument])
+        )
         emitter.close(nest, vectorize=False)
 
 
@@ -65,7 +67,9 @@ def assert_(emitter: Emitter, op: Op) -> None:
     value = emitter.value(operand, index, nest)
     line = op.location.rpartition(":")[2] or "0"
     message = _unescape(op.strings[0]) if op.strings else ""
-    text = f"{op.location}: {emitter.function.name}: pid (%d, %d, %d): Assertion `{message.replace('%', '%%')}` failed.\n"
+    text = (
+        f"{op.location}: {emitter.function.name}: pid (%d, %d, %d): Assertion `{message.replace('%', '%%')}` failed.\n"
+    )
     arguments = ", ".join([json.dumps(text), "program0", "program1", "program2"])
     nest.append(f"if (!({value})) HP_ASSERT_FAILED({line}, {arguments})")
     emitter.close(nest, vectorize=False)

@@ -48,8 +48,36 @@ MATH = {
 }
 #: Every other function of the dialect `math` that TTIR may contain has its name in math.h.
 PLAIN_MATH = frozenset(
-    "ceil copysign cos cosh erf exp exp2 expm1 floor fma log log10 log1p log2 rsqrt sin sinh sqrt tan tanh trunc "
-    "acos acosh asin asinh atan atan2 atanh".split()
+    [
+        "ceil",
+        "copysign",
+        "cos",
+        "cosh",
+        "erf",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "fma",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "rsqrt",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "trunc",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+    ]
 )
 
 

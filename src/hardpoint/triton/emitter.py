@@ -23,6 +23,7 @@ class Emitter:
         arrays: Names of the arrays of tensors that are in memory.
         heap: Whether arrays are in memory that the kernel allocates, rather than on the stack.
         array_bytes: Total size of the arrays.
+        flags: Variables that say whether all elements of a mask are on.
         loads: Loads that were passed and that a later nest will do, unless a store comes first.
     """
 
@@ -34,6 +35,7 @@ class Emitter:
         self.lines: list[str] = []
         self.scalars: dict[Value, str] = {}
         self.arrays: dict[Value, str] = {}
+        self.flags: dict[Value, str] = {}
         self.array_bytes = 0
         self.loads: list[Value] = []
         self.finished: set[Op] = set()
@@ -83,7 +85,7 @@ class Emitter:
                 self.finished.add(op)
             elif not is_fusible(op):
                 raise op.unsupported()
-            elif op.result.type.shape or op.operands and op.operands[0].type.shape:
+            elif op.result.type.shape or (op.operands and op.operands[0].type.shape):
                 self._pass(op)
             else:
                 self._run_scalar(op)
@@ -126,20 +128,32 @@ class Emitter:
         size = 1
         for loop in nest.loops:
             size *= loop.size
-        cheap = all(self.is_cheap(value) for value, _ in nest.masks.values())
+        cheap = all(self.is_cheap(value) for value in nest.masks.values())
         if not nest.masks or not cheap or size < TWO_VERSIONS:
             self.emit(*render(frozenset()))
         else:
-            flag = self.name("full")
-            test = Nest(nest.loops)
-            for value, index in nest.masks.values():
-                mask = self.value(value, index, test)
-                test.append(f"{flag} &= {mask};", test.depth_of(mask))
-            self.emit(f"hp_i32 {flag} = 1;", *test.render(frozenset()))
-            self.emit(f"if ({flag}) {{", *render(frozenset(nest.masks)), "} else {", *render(frozenset()), "}")
+            flags = dict.fromkeys(flag for value in nest.masks.values() for flag in self.all_on(value))
+            self.emit(
+                f"if ({' & '.join(flags)}) {{", *render(frozenset(nest.masks)), "} else {", *render(frozenset()), "}"
+            )
         for value, name in self._fresh_arrays:
             self.arrays[value] = name
         self._fresh_arrays.clear()
+
+    def all_on(self, mask: Value) -> list[str]:
+        """Scalars that are all true if every element of a mask is."""
+        if not mask.type.shape:
+            return [self.scalar(mask)]
+        op = mask.op
+        if mask not in self.arrays and op is not None and op.kind in (*MOVES, "tt.splat", "arith.andi"):
+            return [flag for operand in op.operands for flag in self.all_on(operand)]
+        if mask not in self.flags:
+            flag = self.flags[mask] = self.name("full")
+            nest, index = self.nest(mask.type.shape)
+            element = self.value(mask, index, nest, keep=False)
+            nest.append(f"{flag} &= {element};", nest.depth_of(element))
+            self.emit(f"hp_i32 {flag} = 1;", *nest.render(frozenset()))
+        return [self.flags[mask]]
 
     def is_cheap(self, value: Value) -> bool:
         """Whether a mask can be computed a second time."""
@@ -232,13 +246,13 @@ class Emitter:
     def _load(self, op: Op, index: tuple[Index, ...], nest: Nest) -> str:
         given = [self.value(operand, index, nest) for operand in op.operands]
         if len(given) > 1 and op.operands[1].type.shape:
-            self.note_mask(op.operands[1], given[1], index, nest)
+            self.note_mask(op.operands[1], given[1], nest)
         return loaded(op, given)
 
-    def note_mask(self, value: Value, text: str, index: tuple[Index, ...], nest: Nest) -> None:
+    def note_mask(self, value: Value, text: str, nest: Nest) -> None:
         """Note that a variable of the nest is a mask."""
         if text.isidentifier():
-            nest.masks[text] = (value, index)
+            nest.masks[text] = value
 
     def _moved(self, op: Op, value: Value, index: tuple[Index, ...], nest: Nest) -> str:
         source = op.operands[0].type.shape

@@ -126,7 +126,7 @@ def _text(function: Function, emitter: Emitter) -> str:
     if any("HP_ASSERT_FAILED" in line for line in emitter.lines):
         arguments.append(f"hp_i64* const fault = *(hp_i64**)args[{len(arguments)}];")
         arguments.append(f"const hp_i64 code = *(hp_i64*)args[{len(arguments)}];")
-    workspace = ["HP_WORKSPACE(%d)" % emitter.array_bytes] if emitter.heap else []
+    workspace = [f"HP_WORKSPACE({emitter.array_bytes})"] if emitter.heap else []
     lines = [
         f"void {c_name(function.name)}(void* const* args, const hp_u32 groups[3], hp_u64 first, hp_u64 last) {{",
         *arguments,

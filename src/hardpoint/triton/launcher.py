@@ -94,9 +94,9 @@ class Launcher:
             enter(launch_metadata)
         if self.nested:
             arguments = self._flatten(arguments)
-        if x > 0 and y > 0 and z > 0:
-            if not self.native.launch(self.current_device(), function, x, y, z, arguments):
-                raise NotImplementedError(f"a rule denies {self.name} its device kernel; a Triton kernel has no other")
+        empty = min(x, y, z) <= 0
+        if not empty and not self.native.launch(self.current_device(), function, x, y, z, arguments):
+            raise NotImplementedError(f"a rule denies {self.name} its device kernel; a Triton kernel has no other")
         if leave is not None:
             leave(launch_metadata)
 
@@ -116,11 +116,12 @@ def _kinds(kind: Any) -> str:
     if kind.startswith("*"):
         return "P"
     if kind.startswith("tensordesc"):
-        rank = kind.partition("[")[2].count(",") + 1
+        rank = int(kind.partition("[")[2].count(",")) + 1
         return "P" + "q" * 2 * rank + "BB" + "i" * rank + "q" * rank
-    if kind not in FORMATS:
+    found = FORMATS.get(kind)
+    if found is None:
         raise NotImplementedError(f"arguments of type {kind} are not supported")
-    return FORMATS[kind]
+    return found
 
 
 def _flatten(kind: Any, value: Any, flat: list[Any]) -> None:

@@ -8,9 +8,35 @@ from collections.abc import Callable
 from typing import Any
 
 UNARY = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
-    "floor ceil trunc erfinv lgamma"
-).split()
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "erf",
+    "erfc",
+    "erfinv",
+    "lgamma",
+    "floor",
+    "ceil",
+    "trunc",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+)
 #: libdevice's name -> Hardpoint's.
 RENAMED = {
     "abs": "abs",
@@ -24,8 +50,8 @@ RENAMED = {
     "cyl_bessel_i0": "i0",
     "cyl_bessel_i1": "i1",
 }
-BINARY = "pow fmod atan2 hypot copysign nextafter".split()
-TERNARY = ["fma"]
+BINARY = ("pow", "fmod", "atan2", "hypot", "copysign", "nextafter")
+TERNARY = ("fma",)
 TESTS = {"isnan": "isnan", "isinf": "isinf", "finitef": "isfinite", "isfinited": "isfinite", "signbit": "signbit"}
 #: From math_special.h, which compiles slowly: included only where one of them is used.
 SPECIAL = ("erfinv", "lgamma", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "i0", "i1")

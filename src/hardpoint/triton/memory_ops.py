@@ -64,7 +64,7 @@ def store(emitter: Emitter, op: Op) -> None:
     nest, index = emitter.nest(pointer.type.shape)
     to, value, *mask = (emitter.value(operand, index, nest) for operand in op.operands)
     if mask and op.operands[2].type.shape:
-        emitter.note_mask(op.operands[2], mask[0], index, nest)
+        emitter.note_mask(op.operands[2], mask[0], nest)
     nest.append(f"{f'if ({mask[0]}) ' if mask else ''}*{to} = {dtypes.encode(element, value)};")
     emitter.close(nest)
 
@@ -198,7 +198,9 @@ def dot(emitter: Emitter, op: Op) -> None:
         "}",
     )
     if kind.element in dtypes.NARROW:
-        emitter.emit(f"for (hp_i32 i = 0; i < {kind.size}; ++i) {name}[i] = {dtypes.rounded(kind.element, name + '[i]')};")
+        emitter.emit(
+            f"for (hp_i32 i = 0; i < {kind.size}; ++i) {name}[i] = {dtypes.rounded(kind.element, name + '[i]')};"
+        )
 
 
 def _tile(emitter: Emitter, value: Value, element: str) -> str:

@@ -59,8 +59,8 @@ class Nest:
         self.loops = loops
         self.statements: list[list[Statement]] = [[] for _ in range(len(loops) + 1)]
         self.computed: dict[tuple[Value, tuple[str, ...]], str] = {}
-        #: Variables that are masks of loads and stores, with the tensor and the element that they hold.
-        self.masks: dict[str, tuple[Value, tuple[Index, ...]]] = {}
+        #: Variables that are masks of loads and stores, with the tensor that they are elements of.
+        self.masks: dict[str, Value] = {}
         #: Arrays that the nest reads, with the text of the element's number.
         self.reads: set[tuple[str, str]] = set()
 

@@ -36,6 +36,7 @@ def run_blocks(emitter: Emitter, blocks: list[Block], declare: int = 0) -> None:
     labels = {block.label: emitter.name("label") for block in blocks}
     for number, block in enumerate(blocks):
         if number:
+            emitter.flags.clear()  # the block before may have been skipped
             emitter.emit(f"{labels[block.label]}:;")
         for op in block.ops:
             if op.kind in ("cf.br", "cf.cond_br"):
@@ -49,9 +50,10 @@ def _branch(emitter: Emitter, op: Op, blocks: dict[str, Block], labels: dict[str
     jumps = []
     for label, values in op.targets:
         outer, emitter.lines = emitter.lines, []
+        arrays, flags = dict(emitter.arrays), dict(emitter.flags)
         _assign(emitter, blocks[label].arguments, values)
         jumps.append([*emitter.lines, f"goto {labels[label]};"])
-        emitter.lines = outer
+        emitter.lines, emitter.arrays, emitter.flags = outer, arrays, flags
     if op.kind == "cf.br":
         emitter.emit("{", *jumps[0], "}")
     else:
@@ -147,10 +149,11 @@ class _Scope:
 
     def __enter__(self) -> None:
         self.arrays, self.loads = dict(self.emitter.arrays), self.emitter.loads
+        self.flags = dict(self.emitter.flags)
         self.emitter.loads = []
 
     def __exit__(self, *_: object) -> None:
-        self.emitter.arrays, self.emitter.loads = self.arrays, self.loads
+        self.emitter.arrays, self.emitter.loads, self.emitter.flags = self.arrays, self.loads, self.flags
 
 
 def for_loop(emitter: Emitter, op: Op) -> None:

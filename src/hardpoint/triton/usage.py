@@ -115,7 +115,7 @@ def _own_weight(op: Op) -> int:
         return 0
     if op.kind in DIVISIONS:
         divisor = op.operands[1].op
-        return 2 if divisor is not None and divisor.kind == "arith.constant" else EXPENSIVE
+        return 2 if divisor is not None and divisor.kind == "arith.constant" else EXPENSIVE_INTEGER
     costly = ("tt.load", "arith.divf", "arith.remf", "tt.precise_divf", "tt.precise_sqrt", "tt.extern_elementwise")
     return EXPENSIVE if op.kind in costly or op.kind.startswith("math.") else 1
 
