@@ -29,7 +29,7 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
     # Before the lock: the first import of torch mounts the device itself.
     import torch  # noqa: F401
 
-    from hardpoint import _discovery
+    from hardpoint import _discovery, integrations
     from hardpoint.debug import fallback
     from hardpoint.inductor import hooks
     from hardpoint.kernels import specializer
@@ -53,7 +53,8 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
         _expose(plugin.name, adapter)
         _mounted = plugin.name
         fallback.check_early_rules()
-        hooks.install(plugin.name)
+        hooks.install(_mounted)
+        integrations.activate(_mounted)
         return _mounted
 
 
@@ -85,7 +86,7 @@ def name_conflict(name: str) -> str | None:
 def _expose(name: str, adapter: Any) -> None:
     import torch
 
-    from hardpoint.torch import _device_module, distributed, fake_impls, ipc, tensor_repr
+    from hardpoint.torch import _device_module, distributed, dlpack, fake_impls, ipc, tensor_repr
 
     torch.utils.rename_privateuse1_backend(name)
     torch._register_device_module(name, _device_module.make(name, adapter))
@@ -94,5 +95,6 @@ def _expose(name: str, adapter: Any) -> None:
     )
     ipc.register(name, adapter)
     tensor_repr.register(name)
+    dlpack.register(name)
     fake_impls.register()
     distributed.register(name, adapter)

@@ -1,0 +1,200 @@
+"""Accelerate: ``Accelerator()``, ``accelerate launch``, ``accelerate env`` and big-model dispatch.
+
+Accelerate picks its device from a list of names that ends in the CPU. Under ``torchrun`` a device that is not on the
+list means no process group at all: every rank trains alone.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hardpoint.integrations._patches import Patches
+
+TESTED = "1.15"
+
+
+def _state(module: ModuleType, patches: Patches) -> None:
+    import torch
+
+    from hardpoint.torch.distributed import BACKEND
+
+    name = patches.device
+    device_module = getattr(torch, name)
+    # Accelerate treats this as "one process per accelerator"; all that is CUDA's in it is set_device, replaced below.
+    distributed = module.DistributedType.MULTI_GPU
+
+    def default_device(original: Any) -> Any:
+        return lambda self: torch.device(name)
+
+    def prepare_backend(original: Any) -> Any:
+        def prepare(self: Any, cpu: bool = False, sagemaker_dp: Any = False, backend: str | None = None) -> Any:
+            if cpu or sagemaker_dp or int(os.environ.get("LOCAL_RANK", -1)) == -1:
+                return original(self, cpu, sagemaker_dp, backend)
+            return backend or f"cpu:gloo,{name}:{BACKEND}", distributed
+
+        return prepare
+
+    def set_device(original: Any) -> Any:
+        def set_mounted_device(self: Any) -> None:
+            if self.device is not None or self.distributed_type != distributed:
+                original(self)
+                return
+            self.device = torch.device(name, self.local_process_index % device_module.device_count())
+            device_module.set_device(self.device)
+
+        return set_mounted_device
+
+    patches.wrap(module.PartialState, "default_device", "self", default_device)
+    patches.wrap(module.PartialState, "_prepare_backend", "self cpu sagemaker_dp backend", prepare_backend)
+    patches.wrap(module.PartialState, "set_device", "self", set_device)
+
+
+def _accelerator(module: ModuleType, patches: Patches) -> None:
+    # The devices that fp16 is refused without.
+    patches.add_to_device_names(module.Accelerator, "__init__", "cuda xpu npu")
+
+
+def _checkpointing(module: ModuleType, patches: Patches) -> None:
+    """Save the device's random state beside Accelerate's own, for a run with dropout to resume bit for bit."""
+    import torch
+
+    device_module = getattr(torch, patches.device)
+
+    def states_file(folder: Any, process_index: int) -> Path:
+        return Path(folder) / f"random_states_{patches.device}_{process_index}.pt"
+
+    def save(original: Any) -> Any:
+        def save_state(
+            output_dir: str,
+            model_states: Any,
+            optimizers: Any,
+            schedulers: Any,
+            dataloaders: Any,
+            process_index: int,
+            *rest: Any,
+            **options: Any,
+        ) -> Any:
+            states = (model_states, optimizers, schedulers, dataloaders)
+            result = original(output_dir, *states, process_index, *rest, **options)
+            torch.save(device_module.get_rng_state_all(), states_file(output_dir, process_index))
+            return result
+
+        return save_state
+
+    def load(original: Any) -> Any:
+        def load_state(
+            input_dir: str,
+            models: Any,
+            optimizers: Any,
+            schedulers: Any,
+            dataloaders: Any,
+            process_index: int,
+            *rest: Any,
+            **options: Any,
+        ) -> Any:
+            targets = (models, optimizers, schedulers, dataloaders)
+            result = original(input_dir, *targets, process_index, *rest, **options)
+            if (file := states_file(input_dir, process_index)).exists():
+                device_module.set_rng_state_all(torch.load(file, weights_only=True))
+            return result
+
+        return load_state
+
+    saved = "output_dir model_states optimizers schedulers dataloaders process_index"
+    patches.wrap(module, "save_accelerator_state", saved, save)
+    loaded = "input_dir models optimizers schedulers dataloaders process_index"
+    patches.wrap(module, "load_accelerator_state", loaded, load)
+
+
+def _environment(module: ModuleType, patches: Patches) -> None:
+    patches.wrap(module, "get_current_device_type", "", lambda original: lambda: (patches.device, "MULTI_GPU"))
+
+
+def _memory(module: ModuleType, patches: Patches) -> None:
+    import torch
+
+    def clear_device_cache(original: Any) -> Any:
+        def clear(garbage_collection: bool = False) -> None:
+            original(garbage_collection)
+            getattr(torch, patches.device).empty_cache()
+
+        return clear
+
+    patches.wrap(module, "clear_device_cache", "garbage_collection", clear_device_cache)
+
+
+def _modeling(module: ModuleType, patches: Patches) -> None:
+    import torch
+
+    name = patches.device
+    device_module = getattr(torch, name)
+
+    def get_max_memory(original: Any) -> Any:
+        def max_memory(max_memory: dict[Any, Any] | None = None) -> Any:
+            if max_memory is not None:
+                return original(max_memory)
+            devices = {i: device_module.mem_get_info(i)[0] for i in range(device_module.device_count())}
+            return {**devices, "cpu": original(None)["cpu"]}
+
+        return max_memory
+
+    def get_grad_scaler(original: Any) -> Any:
+        def grad_scaler(distributed_type: Any = None, **options: Any) -> Any:
+            if distributed_type == module.DistributedType.FSDP:
+                return original(distributed_type, device=name, **options)
+            return torch.amp.GradScaler(name, **options)
+
+        return grad_scaler
+
+    patches.wrap(module, "get_max_memory", "max_memory", get_max_memory)
+    patches.wrap(module, "get_grad_scaler", "distributed_type", get_grad_scaler)
+
+
+def _env_command(module: ModuleType, patches: Patches) -> None:
+    import torch
+
+    device_module = getattr(torch, patches.device)
+
+    def env_command(original: Any) -> Any:
+        def command(args: Any) -> Any:
+            info = original(args)
+            row = f"{patches.device}, {device_module.device_count()} x {device_module.get_device_name()}"
+            print(f"- Hardpoint device: {row}")
+            return {**info, "Hardpoint device": row}
+
+        return command
+
+    patches.wrap(module, "env_command", "args", env_command)
+
+
+def _launch(module: ModuleType, patches: Patches) -> None:
+    import torch
+
+    device_module = getattr(torch, patches.device)
+
+    def validate(original: Any) -> Any:
+        def with_devices(args: Any) -> Any:
+            if not args.cpu and args.config_file is None and not os.path.isfile(module.default_config_file):
+                if args.num_processes is None:
+                    args.num_processes = device_module.device_count()
+                args.multi_gpu = args.multi_gpu or args.num_processes > 1
+            return original(args)
+
+        return with_devices
+
+    patches.wrap(module, "_validate_launch_command", "args", validate)
+
+
+PATCHES = {
+    "accelerate.state": _state,
+    "accelerate.accelerator": _accelerator,
+    "accelerate.checkpointing": _checkpointing,
+    "accelerate.utils.environment": _environment,
+    "accelerate.utils.memory": _memory,
+    "accelerate.utils.modeling": _modeling,
+    "accelerate.commands.env": _env_command,
+    "accelerate.commands.launch": _launch,
+}

@@ -1,0 +1,38 @@
+"""Paddle: ``torch.from_dlpack(x)`` of a Paddle tensor on a Hardpoint device, without a copy."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from hardpoint.integrations._patches import Patches
+
+TESTED = "3.3"
+
+
+def _tensor(module: ModuleType, patches: Patches) -> None:
+    import hardpoint.paddle
+    from hardpoint.paddle.dlpack import View
+
+    def on_device(tensor: Any) -> bool:
+        place = tensor.place
+        return place.is_custom_place() and place.custom_device_type() in hardpoint.paddle.device_names()
+
+    def dlpack_device(original: Any) -> Any:
+        return lambda self: View(self).__dlpack_device__() if on_device(self) else original(self)
+
+    def dlpack(original: Any) -> Any:
+        def export(self: Any, **options: Any) -> Any:
+            if not on_device(self):
+                return original(self, **options)
+            if not self.stop_gradient:
+                raise BufferError("cannot export a tensor that requires a gradient: detach() it first")
+            return View(self).__dlpack__(**options)
+
+        return export
+
+    patches.wrap(module.Tensor, "__dlpack_device__", "self", dlpack_device)
+    patches.wrap(module.Tensor, "__dlpack__", "self", dlpack)
+
+
+PATCHES = {"paddle": _tensor}
