@@ -16,9 +16,6 @@ import torch
 
 import hardpoint
 
-PROGRAMS = Path(__file__).parent / "programs"
-MISSING = "not installed: make integrations installs it"
-
 Launch = Callable[..., str]
 
 
@@ -55,10 +52,6 @@ def launch() -> Launch:
         return done.stdout
 
     return run
-
-
-def torchrun(program: str, *arguments: str, ranks: int = 2) -> list[str]:
-    return ["torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", str(PROGRAMS / program), *arguments]
 
 
 @pytest.fixture(autouse=True)

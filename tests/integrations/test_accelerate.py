@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MISSING, PROGRAMS, torchrun
+from library_tools import MISSING, PROGRAMS, torchrun
 from torch import nn
 
 pytest.importorskip("accelerate", reason=MISSING)

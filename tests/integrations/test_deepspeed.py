@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MISSING, torchrun
+from library_tools import MISSING, torchrun
 from torch import nn
 
 pytest.importorskip("deepspeed", reason=MISSING)

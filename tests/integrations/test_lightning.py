@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MISSING, PROGRAMS
+from library_tools import MISSING, PROGRAMS
 from torch import nn
 
 pytest.importorskip("lightning", reason=MISSING)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MISSING, torchrun
+from library_tools import MISSING, torchrun
 from text_model import data, model
 
 pytest.importorskip("accelerate", reason=MISSING)
