@@ -2,10 +2,11 @@
 # make test   all tests                                         make bench  benchmarks, as ratios
 # make docs   the documentation site, in build/site             make wheel  a wheel, in dist
 # make matrix the adapter with each supported torch (5 GB each); one: TORCH=2.15.0, MATRIX_PYTHON=python3.13
+# make integrations  tests with accelerate, Lightning, DeepSpeed, ... from PyPI; one: LIBRARY=lightning
 # make lint / make format                                       make clean
 # make opencl installs PoCL, an OpenCL driver for the CPU, where root and Debian's packages are to be had
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick bench docs wheel matrix lint format clean ready check-tools native opencl
+.PHONY: help demo test quick bench docs wheel matrix integrations lint format clean ready check-tools native opencl
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -34,7 +35,7 @@ SOURCES := $(shell find src csrc include plugins -type f \( -name '*.cpp' -o -na
 KERNELS := $(wildcard src/hardpoint/kernels/*.py)
 
 help:
-	@sed -n 's/^# //p' Makefile | head -6
+	@sed -n 's/^# //p' Makefile | head -7
 
 check-tools:
 	@command -v python3 >/dev/null || { echo "python3 is missing: apt-get install python3 python3-venv"; exit 1; }
@@ -121,6 +122,9 @@ wheel: $(VENV)/.packages
 
 matrix: $(VENV)/.torch
 	@$(PYTHON) .ci/matrix.py $(if $(MATRIX_PYTHON),--python $(MATRIX_PYTHON)) $(if $(filter command line environment,$(origin TORCH)),$(TORCH))
+
+integrations: ready
+	@$(PYTHON) .ci/integrations.py $(LIBRARY)
 
 # Never an error: without OpenCL its tests are skipped, and say so.
 opencl:

@@ -109,13 +109,21 @@ def _choice() -> str:
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    program: Annotated[
+        Path | None, typer.Option(help="Run a program, and tell where its models ran and which library chose that.")
+    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(help="After --: arguments of the program.")] = None,
+) -> None:
     """Check this machine: compiler, frameworks, adapters and plug-ins. Prints a fix for each problem."""
+    from hardpoint import program_check
     from hardpoint.doctor import checkup
 
+    if program is not None and not program.is_file():
+        refuse(f"there is no script '{program}'")
     projects.use_device()
     healthy = True
-    for finding in checkup():
+    for finding in program_check.run(program, arguments or []) if program is not None else checkup():
         mark = "[green]ok[/]  " if finding.ok else "[red]fix[/] " if finding.needed else "[yellow]note[/]"
         console.print(f"{mark} [bold]{finding.subject}[/]: {escape(finding.detail)}", highlight=False, soft_wrap=True)
         if finding.advice:

@@ -34,7 +34,9 @@ def test_peft_training(device: str, counted: Counted) -> None:
     def run(where: str) -> tuple[list[float], dict[str, torch.Tensor]]:
         base = model()
         torch.manual_seed(2)
-        adapted = peft.get_peft_model(base, peft.LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)).to(where)
+        adapted = peft.get_peft_model(base, peft.LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)).to(
+            where
+        )
         inputs = {"input_ids": tokens.to(where), "labels": tokens.to(where)}
         losses = train(adapted, inputs, lambda output: output.loss)
         merged = adapted.merge_and_unload()

@@ -94,8 +94,6 @@ def test_device_map(tmp_path: Path, device: str, device_map: Any) -> None:
         )
 
 
-
-
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 def test_generate(device: str, counted: Counted, cache: str) -> None:
     net = model().eval()
@@ -114,9 +112,7 @@ def test_pipeline(device: str, where: Any) -> None:
     from transformers.pipelines import TextClassificationPipeline
 
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
-    )
+    config = BertConfig(vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
     net = BertForSequenceClassification(config)
     made = TextClassificationPipeline(model=net, tokenizer=Tokens(), device=where)
     wanted = {None: f"{device}:0", 1: f"{device}:1", -1: "cpu"}.get(where, where)

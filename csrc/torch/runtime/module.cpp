@@ -18,6 +18,7 @@
 #include "runtime/generator.h"
 #include "runtime/metadata.h"
 #include "runtime/module.h"
+#include "runtime/usage_sample.h"
 
 namespace py = pybind11;
 
@@ -197,6 +198,12 @@ PYBIND11_MODULE(HARDPOINT_TORCH_MODULE, m) {
   m.def("enable_metadata", &enable_metadata);
   m.def("set_metadata", &set_metadata);
   m.def("get_metadata", &get_metadata);
+
+  m.def("start_usage_sample", &start_usage_sample);
+  m.def("operator_use", [] {
+    const OperatorUse use = operator_use();
+    return py::make_tuple(use.device, use.cpu);
+  });
 
   m.def("export_storage", &export_storage);
   m.def("open_storage", &open_storage);

@@ -33,7 +33,7 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
     from hardpoint.debug import fallback
     from hardpoint.inductor import hooks
     from hardpoint.kernels import specializer
-    from hardpoint.torch import _adapter, _exit
+    from hardpoint.torch import _adapter, _exit, usage
 
     with _lock:
         if _mounted is not None:
@@ -54,6 +54,7 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
         _mounted = plugin.name
         fallback.check_early_rules()
         hooks.install(_mounted)
+        usage.start(_mounted, adapter)
         integrations.activate(_mounted)
         return _mounted
 

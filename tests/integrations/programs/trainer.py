@@ -28,6 +28,8 @@ with tempfile.TemporaryDirectory() as folder:
 devices = [None] * arguments.world_size
 dist.all_gather_object(devices, str(trainer.accelerator.device))
 if arguments.process_index == 0:
-    weights = {name: value.cpu() for name, value in trainer.accelerator.unwrap_model(trainer.model).state_dict().items()}
+    weights = {
+        name: value.cpu() for name, value in trainer.accelerator.unwrap_model(trainer.model).state_dict().items()
+    }
     torch.save({"devices": devices, "weights": weights}, sys.argv[1])
 dist.destroy_process_group()

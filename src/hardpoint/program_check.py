@@ -1,0 +1,128 @@
+"""``hardpoint doctor --program``: runs a program and tells where its models ran, and who called them."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from hardpoint.doctor import Finding
+
+
+@dataclass
+class ModelUse:
+    """Calls of a model, or steps of an optimizer, with parameters on one type of device.
+
+    Attributes:
+        what: Name of the class.
+        device: Device type of the parameters.
+        caller: The library that the program called, with the file and line there, or the program's own.
+        calls: Number of calls.
+    """
+
+    what: str
+    device: str
+    caller: str
+    calls: int = 0
+
+
+@dataclass
+class Watch:
+    """Follows calls of outermost modules and steps of optimizers."""
+
+    script: Path
+    uses: dict[tuple[str, str], ModelUse] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Follow them until the process ends."""
+        from torch.nn.modules import module as modules
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        depth = threading.local()
+
+        def enter(module: Any, _: Any) -> None:
+            depth.value = getattr(depth, "value", 0) + 1
+            if depth.value == 1:
+                self._count(type(module).__name__, module.parameters())
+
+        def leave(*_: Any) -> None:
+            depth.value -= 1
+
+        def step(optimizer: Any, *_: Any) -> None:
+            self._count(type(optimizer).__name__, (p for group in optimizer.param_groups for p in group["params"]))
+
+        modules.register_module_forward_pre_hook(enter)
+        modules.register_module_forward_hook(leave, always_call=True)
+        register_optimizer_step_post_hook(step)
+
+    def _count(self, what: str, parameters: Iterator[Any]) -> None:
+        if (parameter := next(iter(parameters), None)) is None:
+            return
+        key = (what, parameter.device.type)
+        if key not in self.uses:
+            self.uses[key] = ModelUse(*key, self._caller(sys._getframe(2)))
+        self.uses[key].calls += 1
+
+    def _caller(self, frame: FrameType | None) -> str:
+        """The library that the program itself called, which is the one that chose the device."""
+        own: FrameType | None = None
+        inside: FrameType | None = None
+        while frame is not None:
+            file = Path(frame.f_code.co_filename)
+            if file == self.script or file.parent == self.script.parent:
+                own = frame
+                break
+            if not _is_torch(file):
+                inside = frame
+            frame = frame.f_back
+        if inside is None or own is None:
+            found = own or inside
+            return "" if found is None else f"{Path(found.f_code.co_filename).name}, line {found.f_lineno}"
+        name = str(inside.f_globals.get("__name__", "")).partition(".")[0]
+        version = getattr(sys.modules.get(name), "__version__", "")
+        called = f"{Path(own.f_code.co_filename).name}, line {own.f_lineno}"
+        return f"{name} {version}".strip() + f" ({inside.f_code.co_name}), called from {called}"
+
+
+def _is_torch(file: Path) -> bool:
+    packages = Path(sysconfig.get_path("purelib"))
+    return file.is_relative_to(packages / "torch") or file.name in ("<frozen runpy>", "<string>")
+
+
+def run(script: Path, arguments: list[str]) -> Iterator[Finding]:
+    """Run a program to its end, then report."""
+    from hardpoint import integrations
+    from hardpoint.debug.run import run_script
+    from hardpoint.torch import usage
+
+    usage.sample_period = 1
+    import torch  # noqa: F401  (mounts the device)
+
+    import hardpoint.torch
+
+    name = hardpoint.torch.device_name()
+    if name is None:
+        yield Finding("device", False, "none is mounted", "hardpoint doctor, without --program, lists the problems")
+        return
+    watch = Watch(script.resolve())
+    watch.start()
+    ended = run_script(script, arguments)
+    yield Finding("program", ended, f"{script} ended {'normally' if ended else 'with an exception'}")
+    use = usage.operator_use()
+    counts = f"{use.device:,} operators on {name}, {use.cpu:,} on CPU tensors"
+    yield Finding("operators", not use.unused, counts if not use.unused else usage.message(name, use, str(script)))
+    for model in watch.uses.values():
+        where = f"{model.calls:,} calls on {model.device}, by {model.caller or 'unknown code'}"
+        advice = (
+            f"move it: .to('{name}'), or the option of that library for the device" if model.device == "cpu" else ""
+        )
+        yield Finding(model.what, model.device != "cpu", where, advice, needed=use.unused)
+    for library, modules in integrations.state.patched.items():
+        yield Finding(library, True, f"knows the device '{name}' ({len(modules)} modules)")
+    for library, reason in integrations.state.refused.items():
+        yield Finding(library, False, f"was not told about the device: {reason}", "install a tested version", False)
