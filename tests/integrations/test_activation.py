@@ -62,7 +62,8 @@ def test_nothing_without_a_device(run_python: RunPython) -> None:
 def test_no_integration_is_loaded_for_absent_libraries(run_python: RunPython) -> None:
     program = """
         import sys, torch, hardpoint
-        loaded = {name.partition("integrations.")[2] for name in sys.modules if name.startswith("hardpoint.integrations.")}
+        package = "hardpoint.integrations."
+        loaded = {name.removeprefix(package) for name in sys.modules if name.startswith(package)}
         print(sorted(name for name in loaded if not name.startswith("_")))
     """
     assert run_python(program).stdout.strip() == "['numpy']"  # torch imports NumPy itself

@@ -1,4 +1,4 @@
-"""Utilities of torch that ask for the device: data loaders, checkpointing, default devices, benchmarks, mapped files."""
+"""Utilities of torch that ask for the device: data loaders, checkpointing, default device, benchmarks, mapped files."""
 
 from __future__ import annotations
 

@@ -105,8 +105,8 @@ def _patch(module: types.ModuleType) -> None:
         except (LibraryChanged, AttributeError, ImportError, TypeError, ValueError) as error:
             state.refused[library] = str(error)
             warnings.warn(
-                f"hardpoint: {library} {_version(name)} is not told about the device '{state.device}', because it differs"
-                f" from the versions tested ({integration.TESTED}): {error}. It may choose the CPU",
+                f"hardpoint: {library} {_version(name)} is not told about the device '{state.device}', because it"
+                f" differs from the versions tested ({integration.TESTED}): {error}. It may choose the CPU",
                 RuntimeWarning,
                 stacklevel=2,
             )

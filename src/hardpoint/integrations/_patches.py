@@ -47,7 +47,7 @@ class Patches:
             raise LibraryChanged(f"{_label(owner)}.{name} is not a function") from None
         if given[: len(wanted)] != wanted:
             raise LibraryChanged(f"{_label(owner)}.{name} takes ({', '.join(given)}), not ({', '.join(wanted)}, ...)")
-        replacement = functools.wraps(function)(make(function))
+        replacement: Any = functools.wraps(function)(make(function))
         if isinstance(found, property):
             replacement = type(found)(replacement, found.fset, found.fdel, found.__doc__)
         elif isinstance(found, functools.cached_property):

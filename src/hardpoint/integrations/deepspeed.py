@@ -14,10 +14,11 @@ TESTED = "0.19"
 
 #: Methods that are functions of the same name in torch.<device>.
 _DEVICE_FUNCTIONS = (
-    "set_device current_device device_count synchronize set_rng_state get_rng_state manual_seed manual_seed_all "
-    "initial_seed stream current_stream default_stream empty_cache memory_allocated max_memory_allocated memory_stats "
-    "reset_peak_memory_stats memory_reserved max_memory_reserved is_bf16_supported is_available"
-).split()
+    *("set_device", "current_device", "device_count", "synchronize", "is_available", "is_bf16_supported"),
+    *("set_rng_state", "get_rng_state", "manual_seed", "manual_seed_all", "initial_seed"),
+    *("stream", "current_stream", "default_stream", "empty_cache", "memory_allocated", "max_memory_allocated"),
+    *("memory_stats", "reset_peak_memory_stats", "memory_reserved", "max_memory_reserved"),
+)
 #: Older names of theirs.
 _RENAMED = {
     "reset_max_memory_allocated": "reset_peak_memory_stats",
@@ -36,6 +37,10 @@ _TENSOR_TYPES = {
 }
 
 
+def _constant(value: Any) -> property:
+    return property(lambda self: value)
+
+
 def accelerator_class(base: type, name: str) -> type:
     """Make the subclass of DeepSpeedAccelerator for a device."""
     import torch
@@ -44,10 +49,8 @@ def accelerator_class(base: type, name: str) -> type:
     members: dict[str, Any] = {f: staticmethod(getattr(device_module, f)) for f in _DEVICE_FUNCTIONS}
     members |= {old: staticmethod(getattr(device_module, new)) for old, new in _RENAMED.items()}
     for tensor_type, dtype in _TENSOR_TYPES.items():
-        make = functools.partial(torch.tensor, dtype=getattr(torch, dtype), device=name)
-        members[tensor_type] = property(lambda self, make=make: make)
-    members["Stream"] = property(lambda self: device_module.Stream)
-    members["Event"] = property(lambda self: device_module.Event)
+        members[tensor_type] = _constant(functools.partial(torch.tensor, dtype=getattr(torch, dtype), device=name))
+    members |= {kind: _constant(getattr(device_module, kind)) for kind in ("Stream", "Event")}
 
     class Rest(base):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""safetensors: ``load_file(device=...)`` and ``safe_open(device=...)`` with the mounted device, which its Rust rejects."""
+"""safetensors: ``load_file(device=...)`` and ``safe_open(device=...)`` with the mounted device, unknown to its Rust."""
 
 from __future__ import annotations
 

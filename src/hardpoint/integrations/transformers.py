@@ -1,4 +1,4 @@
-"""Transformers: ``Trainer``, ``pipeline`` and mixed precision. Model loading goes through Accelerate and safetensors."""
+"""Transformers: ``Trainer``, ``pipeline`` and mixed precision. Loading goes through Accelerate and safetensors."""
 
 from __future__ import annotations
 

@@ -65,7 +65,8 @@ def message(name: str, use: OperatorUse, program: str) -> str:
     from hardpoint import integrations
 
     about = "" if sample_period == 1 else "about "
-    text = f"the device '{name}' is mounted, but {about}{use.cpu:,} operators ran on the CPU and {use.device:,} on the device"
+    counts = f"{about}{use.cpu:,} operators ran on the CPU and {use.device:,} on the device"
+    text = f"the device '{name}' is mounted, but {counts}"
     for library in integrations.state.refused:
         text += f"; {library} was not told about the device"
     if os.path.isfile(program) and sample_period != 1:
