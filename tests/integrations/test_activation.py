@@ -10,6 +10,9 @@ import pytest
 
 from hardpoint import integrations
 
+# Most tests start a process that imports torch: too slow for make quick.
+pytestmark = pytest.mark.slow
+
 RunPython = Callable[..., CompletedProcess[str]]
 
 

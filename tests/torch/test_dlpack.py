@@ -87,6 +87,7 @@ def test_cpu_tensors_are_untouched() -> None:
     assert torch.from_dlpack(x).data_ptr() == x.data_ptr()
 
 
+@pytest.mark.slow
 def test_paddle_tensor(run_python: RunPython) -> None:
     pytest.importorskip("paddle", reason="PaddlePaddle is not installed")
     program = """
@@ -101,5 +102,41 @@ def test_paddle_tensor(run_python: RunPython) -> None:
         assert y.tolist() == [[2, 3], [4, 5]]  # the memory lives as long as the view
         z = paddle.ones([2], dtype="float32").to("cpu")
         assert torch.from_dlpack(z).tolist() == [1, 1]
+    """
+    run_python(program, GLOG_minloglevel="2")
+
+
+@pytest.mark.slow
+def test_paddle_takes_torch_tensors(run_python: RunPython) -> None:
+    pytest.importorskip("paddle", reason="PaddlePaddle is not installed")
+    program = """
+        import gc, torch, paddle
+        from paddle.utils.dlpack import from_dlpack
+        for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64):
+            x = torch.arange(6, device="sim:1").reshape(2, 3).to(dtype)
+            y = from_dlpack(x)
+            assert str(y.place) == "Place(sim:1)" and y.data_ptr() == x.data_ptr(), y
+            assert str(y.dtype).rpartition(".")[2] == str(dtype).rpartition(".")[2]
+            values = y.astype("float32") if dtype == torch.bfloat16 else y  # NumPy has no bfloat16
+            assert values.numpy().tolist() == x.tolist()
+        x = torch.arange(6.0, device="sim:0").reshape(2, 3)
+        y = from_dlpack(x.t())
+        assert y.shape == [3, 2] and y.strides == [1, 3]
+        y.add_(paddle.ones([1]))
+        assert x.tolist() == [[1, 2, 3], [4, 5, 6]]
+        assert (y @ y.T).numpy().tolist() == (x.t() @ x).tolist()
+        used = torch.sim.memory_allocated(0)
+        del x
+        gc.collect()
+        assert torch.sim.memory_allocated(0) == used  # the Paddle tensor holds it
+        assert y.numpy().tolist() == [[1, 4], [2, 5], [3, 6]]
+        del y
+        gc.collect()
+        assert torch.sim.memory_allocated(0) < used
+        assert from_dlpack(torch.zeros(0, 3, device="sim")).shape == [0, 3]
+        assert from_dlpack(torch.tensor(2.0, device="sim")).item() == 2
+        assert from_dlpack(torch.arange(3)).numpy().tolist() == [0, 1, 2]
+        fresh = paddle.empty([4])  # an ordinary tensor again
+        assert fresh.shape == [4]
     """
     run_python(program, GLOG_minloglevel="2")

@@ -13,6 +13,9 @@ import pytest
 
 from hardpoint.torch.usage import OperatorUse
 
+# Most tests start a process that imports torch: too slow for make quick.
+pytestmark = pytest.mark.slow
+
 RunPython = Callable[..., CompletedProcess[str]]
 
 ADDITIONS = """

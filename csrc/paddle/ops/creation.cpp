@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dispatch/composition.h"
+#include "runtime/borrowed_memory.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
@@ -16,6 +17,7 @@ bool fill_with(Call& call, const View& out, const phi::Scalar& value) {
 
 bool full(Call& call) {
   DenseTensor& out = *call.output(0);
+  if (take_lent_memory(out, call.kernel.dtype, call.context.GetPlace())) return true;
   out.Resize(common::make_ddim(call.integers(0)));
   call.context.Alloc(&out, call.kernel.dtype);
   return fill_with(call, view(out), call.attr<phi::Scalar>(1));

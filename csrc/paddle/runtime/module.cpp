@@ -10,6 +10,7 @@
 #include "dispatch/call_replay.h"
 #include "dispatch/composition.h"
 #include "dispatch/tool_intercept.h"
+#include "runtime/borrowed_memory.h"
 
 namespace py = pybind11;
 namespace hp::paddle_adapter {
@@ -80,4 +81,5 @@ PYBIND11_MODULE(HARDPOINT_PADDLE_MODULE, m) {
   m.def("finish_late", &finish_late);
   bind_tool_intercept(m);
   bind_call_replay(m);
+  bind_borrowed_memory(m);
 }

@@ -1,4 +1,4 @@
-"""Paddle: ``torch.from_dlpack(x)`` of a Paddle tensor on a Hardpoint device, without a copy."""
+"""Paddle: tensors of one Hardpoint device go to torch and come from there by DLPack, without a copy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ TESTED = "3.3"
 
 def _tensor(module: ModuleType, patches: Patches) -> None:
     import hardpoint.paddle
+    from hardpoint.paddle import dlpack as device_dlpack
     from hardpoint.paddle.dlpack import View
 
     def on_device(tensor: Any) -> bool:
@@ -31,6 +32,18 @@ def _tensor(module: ModuleType, patches: Patches) -> None:
 
         return export
 
+    def from_dlpack(original: Any) -> Any:
+        def import_tensor(dlpack: Any, *arguments: Any, **options: Any) -> Any:
+            import torch
+
+            exported = isinstance(dlpack, torch.Tensor) and dlpack.device.type == patches.device
+            if exported and patches.device in hardpoint.paddle.device_names() and not arguments and not options:
+                return device_dlpack.from_dlpack(dlpack, patches.device)
+            return original(dlpack, *arguments, **options)
+
+        return import_tensor
+
+    patches.wrap(module.utils.dlpack, "from_dlpack", "dlpack", from_dlpack)
     patches.wrap(module.Tensor, "__dlpack_device__", "self", dlpack_device)
     patches.wrap(module.Tensor, "__dlpack__", "self", dlpack)
 

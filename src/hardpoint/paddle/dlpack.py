@@ -1,4 +1,4 @@
-"""DLPack views of Paddle tensors for TVM-FFI. Paddle's own DLPack rejects custom devices."""
+"""DLPack to and from Paddle tensors on a Hardpoint device. Paddle's own DLPack rejects custom devices."""
 
 from __future__ import annotations
 
@@ -89,3 +89,65 @@ def view(tensor: Any) -> Any:
     import tvm_ffi
 
     return tvm_ffi.from_dlpack(View(tensor))
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_set_capsule_name = ctypes.pythonapi.PyCapsule_SetName
+_set_capsule_name.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_consumed_name = b"used_dltensor"  # Python keeps the pointer
+
+
+class _Owner:
+    """Calls the exporter's deleter when the last tensor on its memory is gone."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __del__(self) -> None:
+        deleter = _Managed.from_address(self._address).deleter
+        if deleter:
+            CFUNCTYPE(None, c_void_p)(deleter)(self._address)
+
+
+def from_dlpack(exporter: Any, device: str) -> Any:
+    """Paddle tensor that shares memory with a tensor of another library on the same device.
+
+    Args:
+        exporter: Object with ``__dlpack__``, or a capsule of it.
+        device: Name of the Hardpoint device.
+    """
+    import paddle
+
+    from hardpoint.paddle import _adapter
+
+    # Without a stream, the exporter finishes its work first.
+    capsule = exporter.__dlpack__(stream=None) if hasattr(exporter, "__dlpack__") else exporter
+    address = _capsule_pointer(capsule, b"dltensor")
+    tensor = _Managed.from_address(address).tensor
+    if tensor.device_type != _DEVICE:
+        raise BufferError(f"the tensor is not on '{device}': its DLPack device type is {tensor.device_type}")
+    _set_capsule_name(capsule, _consumed_name)
+    owner = _Owner(address)
+    sizes = [tensor.shape[i] for i in range(tensor.ndim)]
+    strides = [tensor.strides[i] for i in range(tensor.ndim)] if tensor.strides else _dense_strides(sizes)
+    reach = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1 if 0 not in sizes else 0
+    place = paddle.CustomPlace(device, tensor.device_id)
+    adapter = _adapter.load()
+    adapter.lend_memory((tensor.data or 0) + tensor.byte_offset, reach * tensor.bits // 8, sizes, strides, owner)
+    try:
+        return paddle._C_ops.full(sizes, 0, getattr(paddle, _dtype_name(tensor.code, tensor.bits)), place)
+    finally:
+        adapter.end_loan()
+
+
+def _dense_strides(sizes: list[int]) -> list[int]:
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, strides[0] * size)
+    return strides[: len(sizes)]
+
+
+def _dtype_name(code: int, bits: int) -> str:
+    kind = next(name for name, number in _CODES.items() if number == code)
+    return "bool" if kind == "bool" else f"{kind}{bits}"
