@@ -2,13 +2,14 @@
  *
  * A plug-in is a shared library that exports one function, hp_plugin_init, and optionally kernels. It provides a table
  * of C functions, which Hardpoint turns into a PyTorch and a PaddlePaddle device. This header is the whole contract:
- * C11, no framework, no C++. docs/reference/abi.md explains it, has a complete example and the changelog.
+ * C11, no framework, no C++. docs/reference/abi.md explains it and contains a complete example and the changelog.
  *
  * Rules that apply to everything below:
  *  - Every table starts with `size_t struct_size`, which the plug-in sets to the size it was compiled with. Tables only
  *    grow at their end; a field that is NULL or beyond struct_size means "not provided". The elements of arrays
  *    (HpKernel, HpLaunchArg) never change.
- *  - The device index is explicit in every call. A plug-in has no current device.
+ *  - A plug-in has no current device: calls name theirs, except for pinned memory (any device) and communicators, which
+ *    belong to one.
  *  - Functions may be called from any thread, concurrently.
  *  - No exception may cross this boundary: a function returns HP_OK, or host->fail(status, message).
  *  - Strings and tables that the plug-in returns must stay valid and unchanged until the process ends.
@@ -44,7 +45,7 @@ typedef enum HpStatus {
   HP_OK = 0,
   HP_ERROR = 1,            /* any other failure */
   HP_INVALID_ARGUMENT = 2, /* the caller made a mistake */
-  HP_OUT_OF_MEMORY = 3,    /* Hardpoint frees its cache and retries once */
+  HP_OUT_OF_MEMORY = 3,    /* Hardpoint returns its unused memory and retries */
   HP_NOT_SUPPORTED = 4,    /* declines this call: Hardpoint uses a fallback */
   HP_NOT_READY = 5,        /* still running; query functions only */
   HP_TIMEOUT = 6,          /* a wait exceeded its timeout */
@@ -111,11 +112,11 @@ typedef struct HpEvents {
   /* An event may be recorded again, also while its latest record is pending. Later waits refer to the new record,
    * earlier ones to the old one. */
   HpStatus (*record)(int device, HpEvent event, HpStream stream);
-  /* Makes later work of `stream` wait for the event, which may belong to another device of this plug-in. If work before
-   * the event failed and the failure was not reported yet, `stream` fails too: the program may never synchronize the
-   * other stream. */
+  /* Makes work queued later on `stream`, a stream of `device`, wait for the event, which may belong to another device
+   * of this plug-in. If work before the event failed and the failure has not been reported yet, `stream` fails too: the
+   * program may never synchronize the other stream. */
   HpStatus (*wait)(int device, HpEvent event, HpStream stream);
-  /* Waits for the latest record on the host. `timeout_ms` as for streams. */
+  /* Blocks the calling thread until the latest record completes. `timeout_ms` as for streams. */
   HpStatus (*synchronize)(int device, HpEvent event, uint32_t timeout_ms);
   /* HP_OK or HP_NOT_READY. An event that was never recorded is done. */
   HpStatus (*query)(int device, HpEvent event);
@@ -124,15 +125,15 @@ typedef struct HpEvents {
 } HpEvents;
 
 typedef struct HpProperties {
-  size_t struct_size; /* set by Hardpoint: write no more bytes than this */
-  char name[128];     /* marketing name, zero-terminated */
-  uint64_t total_memory;
+  size_t struct_size;    /* set by Hardpoint: write no more bytes than this. The rest is zero, which means unknown. */
+  char name[128];        /* marketing name, zero-terminated */
+  uint64_t total_memory; /* in bytes */
   int32_t compute_units;
-  int32_t version_major;
+  int32_t version_major; /* of the device's instruction set or generation, as the vendor counts */
   int32_t version_minor;
 } HpProperties;
 
-/* Device properties and memory usage (optional, as is each slot; default: the plug-in's name, 0 bytes). */
+/* Device properties and memory usage (optional, as is each function; default: the plug-in's name, 0 bytes). */
 typedef struct HpInfo {
   size_t struct_size;
   HpStatus (*properties)(int device, HpProperties* properties);
@@ -149,7 +150,8 @@ typedef struct HpPinned {
 /* Copies between two devices of this plug-in (optional; default: through the host). */
 typedef struct HpPeer {
   size_t struct_size;
-  /* Queued on `stream`, which belongs to src_device. */
+  /* Queued on `stream`, which belongs to src_device. HP_NOT_SUPPORTED: these two have no link, copy through the host.
+   */
   HpStatus (*copy)(int dst_device, void* dst, int src_device, const void* src, size_t bytes, HpStream stream);
 } HpPeer;
 
