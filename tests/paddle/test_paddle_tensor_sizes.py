@@ -65,6 +65,13 @@ def test_interpolation_to_a_single_position_takes_the_first(seed, mode, factor):
     assert_same(lambda t: F.interpolate(t, scale_factor=factor, mode=mode), x, grad=True, tolerance=1e-5)
 
 
+def test_gather_along_an_axis_in_a_tensor(seed):
+    (x,) = numbers(np.random.default_rng(seed), (3, 8, 4))
+    index = np.array([2, 0, 1, 2], "int32")
+    feeds = [{"x": x, "index": index, "axis": np.array([axis], "int32")} for axis in (1, 0, 2)]
+    assert_same_static(lambda x, index, axis: paddle.gather(x, index, axis), feeds)
+
+
 def test_affine_grid_with_a_tensor_of_sizes(seed):
     (theta,) = numbers(np.random.default_rng(seed), (2, 2, 3))
     feeds = [{"x": theta, "shape": np.array([2, 3, h, h + 1], "int32")} for h in (4, 2, 6)]

@@ -11,10 +11,22 @@ bool supports(const Call& call) {
          call.binding().can_serve();
 }
 
+// An axis that comes as a tensor is not known when Paddle infers the shape.
+void resize_to_slices(Call& call) {
+  if (call.kernel.attributes[0] != phi::AttributeType::SCALAR || !call.attr<phi::Scalar>(0).FromTensor()) return;
+  const auto &x = call.input(0)->dims(), &index = call.input(1)->dims();
+  const int64_t axis = wrap_dim(call.integer(0), x.size());
+  std::vector<int64_t> sizes(x.Get(), x.Get() + axis);
+  if (index.size() != 0) sizes.push_back(call.input(1)->numel());
+  sizes.insert(sizes.end(), x.Get() + axis + 1, x.Get() + x.size());
+  call.output(0)->Resize(common::make_ddim(sizes));
+}
+
 // Attribute: axis. The index may have any shape, which replaces that dimension in the output.
 template <class Read>
 bool slices(Call& call, Read read) {
   if (!supports(call) || call.input(0)->dims().size() == 0) return false;
+  resize_to_slices(call);
   const View x = call.view_of(0), index = call.view_of(1), out = call.allocate(0);
   if (out.numel() == 0) return true;
   const int64_t dim = wrap_dim(call.integer(0), x.ndim);
