@@ -670,3 +670,30 @@ def test_decompositions_may_decline():
     with hardpoint.fallback("adaptive_max_pool2d=decomposition"):
         values, indices = torch.nn.functional.adaptive_max_pool2d(x.to("sim"), 3, return_indices=True)
     exactly((values.cpu(), indices.cpu()), torch.nn.functional.adaptive_max_pool2d(x, 3, return_indices=True))
+
+
+def test_attention_mask_with_gradients():
+    """The CPU's fused attention has no gradient for the mask: the device's choice must not be the CPU's."""
+
+    def run(device):
+        torch.manual_seed(0)
+        q, mask = torch.randn(1, 2, 4, 8).to(device), torch.randn(4, 4).to(device).requires_grad_()
+        torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask).square().sum().backward()
+        return mask.grad.cpu()
+
+    expected = run("cpu")
+    with hardpoint.fallback(".*"):
+        close(run("sim"), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["avg_pool3d", "gelu"])
+def test_strided_outputs(name):
+    """torch's CPU kernels of these write to any output as if it were contiguous."""
+    function = getattr(torch._C._nn, name)
+    arguments = (2,) if name == "avg_pool3d" else ()
+    x = torch.randn(2, 4, 4, 4)
+    expected = function(x, *arguments)
+    out = torch.zeros(expected.shape[::-1], device="sim").permute(3, 2, 1, 0)
+    with hardpoint.fallback(".*"):
+        function(x.to("sim"), *arguments, out=out)
+    close(out.cpu(), expected)

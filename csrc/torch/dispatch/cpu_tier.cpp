@@ -204,8 +204,11 @@ class HostCall {
         s.cpu = queue_copy_to_cpu(s.device);
         copied(s.device.nbytes());
         queued = true;
-      } else {
+      } else if (at::has_internal_overlap(s.device) == at::MemOverlap::Yes) {
         s.cpu = at::detail::empty_strided_cpu(s.device.sizes(), s.device.strides(), s.device.scalar_type());
+      } else {
+        // Contiguous: some CPU kernels write to any output as if it were.
+        s.cpu = at::detail::empty_cpu(s.device.sizes(), s.device.scalar_type(), false, std::nullopt);
       }
       if (s.device.unsafeGetTensorImpl()->is_wrapped_number()) s.cpu.unsafeGetTensorImpl()->set_wrapped_number(true);
     }

@@ -57,7 +57,8 @@ class Overload:
     sources: Mapping[str, str] = field(default_factory=dict)
     #: For ``custom``: the adapter's function computes the output shape although torch has a structured kernel.
     custom_shape: bool = False
-    #: The adapter's function must take every call, because the CPU tier has no kernel of that name.
+    #: The adapter's function must take every call, because the CPU has no kernel of that name, or one that answers
+    #: for the CPU.
     device_only: bool = False
     #: For ``custom``: tensor arguments that may be on the host.
     host: tuple[str, ...] = ()

@@ -1,13 +1,21 @@
 """Scaled dot-product attention."""
 
+from dataclasses import replace
+
 from hardpoint.ops import Overload, custom_op
 from hardpoint.ops.random import STATE
 
 OPS = (
-    custom_op(
-        f"attention(query, key, value, mask; causal, scale, dropout, {STATE})",
-        "out, lse: dropout(softmax(scale query key^T + mask)) value, and the log-sum-exp of each query",
-        "_fused_sdp_choice _scaled_dot_product_fused_attention_overrideable",
+    replace(
+        custom_op(
+            f"attention(query, key, value, mask; causal, scale, dropout, {STATE})",
+            "out, lse: dropout(softmax(scale query key^T + mask)) value, and the log-sum-exp of each query",
+        ),
+        # The CPU's choice is among its own kernels, which the device does not have.
+        aten={
+            "_fused_sdp_choice": Overload(device_only=True),
+            "_scaled_dot_product_fused_attention_overrideable": Overload(),
+        },
     ),
     custom_op(
         f"attention_backward(grad_out, query, key, value, mask, out, lse; causal, scale, dropout, {STATE})",
