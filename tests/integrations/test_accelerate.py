@@ -80,6 +80,20 @@ def test_the_cpu_when_asked_for() -> None:
     assert Accelerator(cpu=True).device.type == "cpu"
 
 
+def test_nothing_changes_without_a_device(run_python: Callable[..., Any]) -> None:
+    program = """
+        import sys
+        from accelerate import Accelerator
+        from accelerate.state import PartialState
+        from accelerate.utils import get_max_memory
+        assert Accelerator().device.type == "cpu"
+        assert list(get_max_memory()) == ["cpu"]
+        assert not any(name.startswith("hardpoint.") for name in sys.modules)
+        assert PartialState._prepare_backend.__code__.co_filename.endswith("accelerate/state.py")
+    """
+    run_python(program, HARDPOINT_DEVICE=None)
+
+
 def test_big_model_dispatch(device: str) -> None:
     memory = get_max_memory()
     assert memory[0] > 0

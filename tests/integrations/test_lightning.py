@@ -48,6 +48,17 @@ def test_accelerator_is_the_device(tmp_path: Path, device: str, choice: str) -> 
     assert trainer(tmp_path, accelerator="cpu").strategy.root_device.type == "cpu"
 
 
+def test_the_package_pytorch_lightning(run_python: Callable[..., Any]) -> None:
+    pytest.importorskip("pytorch_lightning", reason=MISSING)
+    program = """
+        import pytorch_lightning, lightning_fabric
+        quiet = {"logger": False, "enable_checkpointing": False}
+        print(pytorch_lightning.Trainer(devices=1, **quiet).strategy.root_device)
+        print(lightning_fabric.Fabric(devices=1).device)
+    """
+    assert run_python(program).stdout.split() == ["sim:0", "sim:0"]
+
+
 @pytest.mark.parametrize(("precision", "tolerance"), [("32-true", 1e-5), ("bf16-mixed", 2e-2), ("16-mixed", 2e-2)])
 def test_training(tmp_path: Path, device: str, counted: Counted, precision: str, tolerance: float) -> None:
     wanted = fit(trainer(tmp_path, accelerator="cpu", enable_checkpointing=False)).losses
