@@ -33,14 +33,14 @@ LIBRARIES = {
         for name in ("peft", "diffusers", "torchao", "torchmetrics", "einops", "timm")
     },
 }
-#: Column -> tests that count for it.
+#: Column -> tests that count for it. A test may count for several; the last column has those that count for none.
 COLUMNS = {
     "training": r"train|gradient_accumulation",
     "mixed precision": r"\[(bf16|fp16|16)|fabric",
     "resume": r"resume",
     "distributed": r"ranks|launch",
     "inference, loading": r"inference|generate|pipeline|device_map|dispatch|offload|evaluation|load|safe_open|models",
-    "other": r"",
+    "other": r"$^",
 }
 CHINESE = {"library": "库", "version": "版本", "date": "日期", "training": "训练", "mixed precision": "混合精度"}
 CHINESE |= {"resume": "恢复", "distributed": "分布式", "inference, loading": "推理、加载", "other": "其他"}
@@ -86,11 +86,9 @@ def prepare(log: Path) -> str:
     return python
 
 
-def column(test: str) -> str:
-    """The first column that a test counts for; parameters decide before names."""
-    if re.search(COLUMNS["mixed precision"], test):
-        return "mixed precision"
-    return next(name for name, pattern in COLUMNS.items() if re.search(pattern, test))
+def columns(test: str) -> list[str]:
+    """The columns that a test counts for."""
+    return [name for name, pattern in COLUMNS.items() if re.search(pattern, test)] or ["other"]
 
 
 def counts(report: Path) -> dict[str, dict[str, int]]:
@@ -101,8 +99,9 @@ def counts(report: Path) -> dict[str, dict[str, int]]:
         for tag in ("skipped", "failure", "error"):
             if case.find(tag) is not None:
                 outcome = "skipped" if tag == "skipped" else "failed"
-        numbers = found.setdefault(column(case.get("name", "")), {})
-        numbers[outcome] = numbers.get(outcome, 0) + 1
+        for name in columns(case.get("name", "")):
+            numbers = found.setdefault(name, {})
+            numbers[outcome] = numbers.get(outcome, 0) + 1
     return found
 
 
@@ -123,8 +122,8 @@ def check(library: str, python: str, log: Path) -> dict[str, object] | None:
     report.unlink(missing_ok=True)
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *LIBRARIES[library]]
     status = run(pytest, log, HARDPOINT_DEVICE="sim")
-    columns = counts(report) if report.exists() else {"other": {"failed": 1}}
-    row = {name: cell(columns.get(name, {})) for name in COLUMNS}
+    numbers = counts(report) if report.exists() else {"other": {"failed": 1}}
+    row = {name: cell(numbers.get(name, {})) for name in COLUMNS}
     print(f"   {library:14} {version.stdout.strip():10} " + ", ".join(f"{k}: {v}" for k, v in row.items()), flush=True)
     date = datetime.date.today().isoformat()
     result: dict[str, object] = {"library": library, "version": version.stdout.strip(), "date": date, **row}

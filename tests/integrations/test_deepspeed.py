@@ -42,7 +42,7 @@ def test_accelerator(device: str) -> None:
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_zero_with_two_ranks(tmp_path: Path, launch: Any, stage: int) -> None:
+def test_zero_trains_with_two_ranks(tmp_path: Path, launch: Any, stage: int) -> None:
     file = tmp_path / "result.pt"
     launch(*torchrun("deepspeed_net.py", str(file), str(stage)))
     found = torch.load(file)
