@@ -53,6 +53,8 @@ def run(command: list[str], log: Path, **variables: str) -> int:
     with log.open("a") as output:
         environment = {**os.environ, **variables}
         done = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
+        if done.returncode:
+            print(f"-- status {done.returncode}: {' '.join(command)}", file=output)
     return done.returncode
 
 
