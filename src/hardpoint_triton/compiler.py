@@ -39,6 +39,10 @@ class Options:
     ir_override: str | None = None
     maxnreg: int | None = None
     fpsan_homomorphic_casts: bool = False
+    # Hints for AMD's hardware, which configurations of portable programs contain.
+    waves_per_eu: int = 0
+    matrix_instr_nonkdim: int = 0
+    kpack: int = 1
 
     def hash(self) -> str:
         """Key of Triton's cache."""

@@ -18,7 +18,7 @@ class _Utils:
         from hardpoint.triton import launcher
 
         function = launcher.load(name, binary, device)
-        return function, function, 0, 0, 1 << 20
+        return function, function, 32, 0, 1 << 20  # programs divide by the number of registers
 
     def unload_module(self, module: int) -> None:
         """Programs stay loaded: queued launches may need them."""

@@ -201,6 +201,26 @@ def test_functions(close):
     close(out[4], v.sigmoid() + v.clamp(-1, 1) + v / (v + 4) + (v + 4).lgamma())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rarer_functions(dtype, close):
+    x, out = (torch.rand(64) * 6 - 3).to(dtype), empty(4, 64, dtype=dtype)
+    whole = empty(64, dtype=torch.int64)
+    kernels.rarer_functions[(1,)](x.to("sim"), out, whole, N=64)
+    v, special = x.double(), torch.special
+    close(out[0], v.sign() * v.abs() ** (1 / 3) + 10**v + (v + 4).lgamma().exp() + special.erfcx(v), 1e-4)
+    away = (v * 2).sign() * ((v * 2).abs() + 0.5).floor()
+    close(out[1], away + (v - 1).clamp(min=0) + v * 2.0 ** (torch.arange(64) % 5 - 2))
+    close(out[2], v * v + v / (v + 4) + v * v + v)
+    close(out[3], special.bessel_j0(v) + special.i1(v) + special.ndtr(v), 1e-4)
+    assert torch.equal(whole.cpu(), (x * 3).round().long() + (v + 4).log2().floor().long())
+
+
+def test_fast_functions(close):
+    x, out = torch.rand(64) * 6 - 3, empty(64)
+    kernels.fast_functions[(1,)](x.to("sim"), out, N=64)
+    close(out, x.tanh() + x / (x + 4) + x.exp())
+
+
 def test_integer_arithmetic_wraps():
     x = torch.randint(-(2**31), 2**31 - 1, (128,), dtype=torch.int32)
     y = torch.randint(1, 2**20, (128,), dtype=torch.int32)

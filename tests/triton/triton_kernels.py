@@ -206,6 +206,24 @@ def functions(x, out, n, N: tl.constexpr):
 
 
 @triton.jit
+def rarer_functions(x, out, whole, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    tl.store(out + i, libdevice.cbrt(v) + libdevice.exp10(v) + libdevice.tgamma(v + 4) + libdevice.erfcx(v))
+    tl.store(out + N + i, libdevice.round(v * 2) + libdevice.fdim(v, v * 0 + 1) + libdevice.ldexp(v, i % 5 - 2))
+    tl.store(out + 2 * N + i, libdevice.mul_rn(v, v) + libdevice.div_rn(v, v + 4) + libdevice.fma_rn(v, v, v))
+    tl.store(out + 3 * N + i, libdevice.j0(v) + libdevice.cyl_bessel_i1(v) + libdevice.normcdf(v))
+    tl.store(whole + i, libdevice.llrint(v * 3) + libdevice.ilogb(v + 4))
+
+
+@triton.jit
+def fast_functions(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    tl.store(out + i, libdevice.fast_tanhf(v) + libdevice.fast_dividef(v, v + 4) + libdevice.fast_expf(v))
+
+
+@triton.jit
 def integers(x, y, out, N: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i), tl.load(y + i)

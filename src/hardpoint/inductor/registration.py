@@ -30,6 +30,7 @@ def register(name: str) -> None:
     interface.register(name)
     _extend_gpu_types(name)
     _accept_triton()
+    _decline_templates(name)
     _register_benchmark(name)
     register_backend_for_device(name, TritonScheduling, PythonWrapperCodegen)
     register_device_op_overrides(name, wrapper_code.overrides(name))
@@ -81,6 +82,20 @@ def _accept_triton() -> None:
     for module_name, module in list(sys.modules.items()):  # other modules have imported the function by its name
         if module_name.startswith("torch.") and getattr(module, "__dict__", {}).get("has_triton") is original:
             vars(module)["has_triton"] = has_triton
+
+
+def _decline_templates(name: str) -> None:
+    """Matrix products stay the device's own. Inductor would decide the same, with a warning about too few units."""
+    from torch._inductor import utils
+
+    original = utils.is_big_gpu
+
+    @functools.cache
+    def is_big_gpu(index_or_device: int | torch.device = 0) -> bool:
+        kind = index_or_device.type if isinstance(index_or_device, torch.device) else utils.get_gpu_type()
+        return kind != name and bool(original(index_or_device))
+
+    utils.is_big_gpu = is_big_gpu
 
 
 def _register_benchmark(name: str) -> None:

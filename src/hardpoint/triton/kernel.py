@@ -29,6 +29,7 @@ class Source(NamedTuple):
     text: str
     special: bool
     asserts: bool
+    array_bytes: int
 
 
 def _program_id(emitter: Emitter, op: Op) -> None:
@@ -99,7 +100,7 @@ def lower(ttir: str) -> Source:
     except LoweringError as error:
         raise LoweringError(f"Triton kernel {name} cannot run on this device: {error}") from None
     text = _text(function, emitter)
-    return Source(c_name(name), text, uses_special(text), "HP_ASSERT_FAILED" in text)
+    return Source(c_name(name), text, uses_special(text), _reports(emitter), emitter.array_bytes)
 
 
 def _run(function: Function, heap: bool) -> Emitter:
@@ -123,7 +124,7 @@ def _text(function: Function, emitter: Emitter) -> str:
         arguments.append(f"{word} a{number} = *({word}*)args[{number}];")
     for number in range(3):
         arguments.append(f"const hp_i32 grid{number} = (hp_i32)*(hp_i64*)args[{len(arguments)}];")
-    if any("HP_ASSERT_FAILED" in line for line in emitter.lines):
+    if _reports(emitter):
         arguments.append(f"hp_i64* const fault = *(hp_i64**)args[{len(arguments)}];")
         arguments.append(f"const hp_i64 code = *(hp_i64*)args[{len(arguments)}];")
     workspace = [f"HP_WORKSPACE({emitter.array_bytes})"] if emitter.heap else []
@@ -141,6 +142,11 @@ def _text(function: Function, emitter: Emitter) -> str:
         "}",
     ]
     return support() + "\n".join(lines) + "\n"
+
+
+def _reports(emitter: Emitter) -> bool:
+    """Whether the kernel contains assertions."""
+    return any("HP_ASSERT_FAILED" in line for line in emitter.lines)
 
 
 def support() -> str:

@@ -61,7 +61,7 @@ def make_c(module: Any, metadata: dict[str, Any]) -> str:
     """Portable C for the kernel."""
     source = kernel.lower(str(module))
     metadata["name"] = source.name
-    metadata["shared"] = 0
+    metadata["shared"] = max(source.array_bytes, 1)  # programs divide by it
     metadata["asserts"] = source.asserts
     return preamble(special=source.special) + source.text
 

@@ -30,6 +30,24 @@ int fflush(void*);
 HP_FN hp_u32 hp_mulhi_u32(hp_u32 a, hp_u32 b) { return (hp_u32)(((hp_u64)a * b) >> 32); }
 HP_FN hp_u64 hp_mulhi_u64(hp_u64 a, hp_u64 b) { return (hp_u64)(((unsigned __int128)a * b) >> 64); }
 
+/* ---- functions of libdevice that math.h lacks ---- */
+#define HP_LIBDEVICE(S, T)                                                                      \
+  HP_FN T hp_cbrt_##S(T x) { return HP_LIB_##S(cbrt)(x); }                                      \
+  HP_FN T hp_exp10_##S(T x) { return HP_LIB_##S(exp10)(x); }                                    \
+  HP_FN T hp_tgamma_##S(T x) { return HP_LIB_##S(tgamma)(x); }                                  \
+  HP_FN T hp_round_away_##S(T x) { return HP_LIB_##S(round)(x); }                               \
+  HP_FN T hp_fdim_##S(T x, T y) { return HP_LIB_##S(fdim)(x, y); }                              \
+  HP_FN T hp_add_rn_##S(T x, T y) { return x + y; }                                             \
+  HP_FN T hp_sub_rn_##S(T x, T y) { return x - y; }                                             \
+  /* As a sum that cannot change it, so that no addition after it is fused with the product. */ \
+  HP_FN T hp_mul_rn_##S(T x, T y) { return HP_LIB_##S(fma)(x, y, (T) - 0.0); }                  \
+  HP_FN T hp_div_rn_##S(T x, T y) { return x / y; }                                             \
+  HP_FN T hp_ldexp_int_##S(T x, hp_i32 n) { return HP_LIB_##S(ldexp)(x, n); }                   \
+  HP_FN hp_i32 hp_ilogb_##S(T x) { return HP_LIB_##S(ilogb)(x); }                               \
+  HP_FN hp_i64 hp_llrint_##S(T x) { return HP_LIB_##S(llrint)(x); }
+HP_LIBDEVICE(f32, float)
+HP_LIBDEVICE(f64, double)
+
 /* ---- narrow floats ---- */
 /* Rounds toward zero. */
 HP_FN hp_u16 hp_truncate_bf16(float x) { return (hp_u16)(x != x ? 0x7fc0u : hp_bits_f32(x) >> 16); }
@@ -41,13 +59,14 @@ HP_FN hp_u16 hp_truncate_f16(float x) {
 
 /* e5m2 is the upper half of f16. */
 HP_FN float hp_load_f8E5M2(hp_u8 bits) { return hp_load_f16((hp_u16)((hp_u32)bits << 8)); }
-/* Rounds to nearest, ties to even, in f32: through f16 it would round twice. Overflow gives infinity. */
+/* Rounds to nearest, ties to even, in f32: through f16 it would round twice. Overflow, infinity included, gives the
+ * largest value, as Triton on NVIDIA does. */
 HP_FN hp_u8 hp_store_f8E5M2(float x) {
   const hp_u32 bits = hp_bits_f32(x), sign = (bits >> 24) & 0x80u, rest = bits & 0x7fffffffu;
   const hp_u32 small = hp_bits_f32(hp_from_bits_f32(rest) + 128.0f) - 0x43000000u; /* multiples of 2^-16 */
   const hp_u32 normal = (rest - 0x38000000u + 0xfffffu + ((rest >> 21) & 1u)) >> 21;
   hp_u32 byte = rest < 0x38800000u ? small : normal;
-  byte = byte > 0x7cu ? 0x7cu : byte;
+  byte = byte > 0x7bu ? 0x7bu : byte;
   return (hp_u8)(sign | (rest > 0x7f800000u ? 0x7fu : byte));
 }
 HP_FN float hp_load_f8E4M3FN(hp_u8 bits) {
