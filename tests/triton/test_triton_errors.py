@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import triton
@@ -98,6 +101,38 @@ def test_the_cache_of_triton_is_used(tmp_path, monkeypatch):
     compiled = kernels.add.warmup(x, x, x, 16, BLOCK=128, grid=(1,))
     assert [path.name for path in tmp_path.rglob("*.c")] == ["add.c"]
     assert "void add(" in compiled.asm["c"]
+
+
+PROGRAM = """
+    import sys
+    sys.path.insert(0, FOLDER)
+    import torch, triton_kernels as kernels
+    x = torch.ones(100, device="sim")
+    kernels.add[(1,)](x, x, x, 100, BLOCK=128)
+    assert x.tolist() == [2] * 100
+""".replace("FOLDER", repr(str(__file__).rpartition("/")[0]))
+
+
+def test_a_damaged_cache_entry_is_reported(run_python, tmp_path):
+    variables = {"TRITON_CACHE_DIR": str(tmp_path / "triton"), "HARDPOINT_CACHE": str(tmp_path / "hardpoint")}
+    run_python(PROGRAM, **variables)
+    for damaged in (tmp_path / "hardpoint" / "kernels").glob("*/*"):
+        damaged.write_bytes(b"damaged")
+    (binary,) = (tmp_path / "triton").rglob("add.bin")
+    binary.write_bytes(binary.read_bytes()[:1000])
+    done = run_python(PROGRAM, check=False, **variables)
+    assert "Triton kernel add: " in done.stderr
+    assert "clear TRITON_CACHE_DIR" in done.stderr
+    shutil.rmtree(tmp_path / "triton")
+    run_python(PROGRAM, **variables)  # Hardpoint's own damaged entry is compiled again
+
+
+@pytest.mark.slow
+def test_two_processes_compile_the_same_kernel(run_python, tmp_path):
+    variables = {"TRITON_CACHE_DIR": str(tmp_path / "triton"), "HARDPOINT_CACHE": str(tmp_path / "hardpoint")}
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(run_python, PROGRAM, **variables) for _ in range(2)]
+        assert [run.result().returncode for run in runs] == [0, 0]
 
 
 def test_launch_hooks():

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from hardpoint._runtime import core
+from hardpoint._runtime import PluginError, core
 from hardpoint.torch import device_name
 
 #: Type of an argument -> format character of the native launcher.
@@ -41,7 +41,10 @@ def _mounted() -> str:
 
 def load(name: str, binary: bytes, device: int) -> int:
     """Load a kernel on a device and return its handle."""
-    return core.load_kernel(_mounted(), device, binary, name)
+    try:
+        return core.load_kernel(_mounted(), device, binary, name)
+    except PluginError as error:
+        raise PluginError(f"Triton kernel {name}: {error}; clear TRITON_CACHE_DIR (default ~/.triton/cache)") from None
 
 
 def device_properties(device: int) -> dict[str, int]:
