@@ -79,6 +79,27 @@ def test_dot_of_one_tile(given, kind, result, close):
     close(out, a.double() @ b.double().t(), 5e-2 if result == torch.float16 else 1e-5)
 
 
+@pytest.mark.parametrize("form", ["e2m1", "e4m3"])
+def test_scaled_dot(form, close):
+    b = torch.randn(64, 32).to(torch.float8_e5m2)
+    scales = torch.randint(120, 134, (2, 32, 2), dtype=torch.uint8)
+    if form == "e2m1":
+        given = torch.randint(0, 256, (32, 32), dtype=torch.uint8)
+        table = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+        numbers = torch.stack([given & 15, given >> 4], -1).reshape(32, 64).long()
+        a = torch.where(numbers < 8, 1, -1) * table[numbers % 8]
+    else:
+        given = torch.randn(32, 64).to(torch.float8_e4m3fn)
+        a = given.float()
+    out = empty(2, 32, 32)
+    arguments = given.to("sim"), scales[0].to("sim"), b.to("sim"), scales[1].to("sim"), out
+    kernels.scaled_dot[(1,)](*arguments, FORMAT=form)
+    factors = 2.0 ** (scales.double() - 127).repeat_interleave(32, -1)
+    left, right = a.double() * factors[0], b.double()
+    close(out[0], left @ (right * factors[1].t()), 1e-3)
+    close(out[1], left @ right, 1e-3)
+
+
 def test_batched_dot(close):
     a, b, out = torch.randn(2, 16, 16), torch.randn(2, 16, 16), empty(2, 16, 16)
     kernels.batched_dot[(1,)](a.to("sim"), b.to("sim"), out, B=16)

@@ -56,6 +56,20 @@ def batched_dot(a, b, c, B: tl.constexpr):
 
 
 @triton.jit
+def scaled_dot(a, scale_a, b, scale_b, out, FORMAT: tl.constexpr):
+    """The left operand has 4 bits (two numbers in a byte) or 8, the right one 8."""
+    i, k, groups = tl.arange(0, 32), tl.arange(0, 64), tl.arange(0, 2)
+    WIDTH: tl.constexpr = 32 if FORMAT == "e2m1" else 64
+    x = tl.load(a + i[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :])
+    y = tl.load(b + k[:, None] * 32 + i[None, :])
+    x_scale = tl.load(scale_a + i[:, None] * 2 + groups[None, :])
+    y_scale = tl.load(scale_b + i[:, None] * 2 + groups[None, :])
+    at = i[:, None] * 32 + i[None, :]
+    tl.store(out + at, tl.dot_scaled(x, x_scale, FORMAT, y, y_scale, "e5m2"))
+    tl.store(out + 32 * 32 + at, tl.dot_scaled(x, x_scale, FORMAT, y, None, "e5m2"))
+
+
+@triton.jit
 def row_statistics(x, out, n, eps, BLOCK: tl.constexpr):
     """Layer norm, in two loops over a row."""
     x += tl.program_id(0) * n

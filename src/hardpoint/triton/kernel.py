@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from hardpoint.triton import debug_ops, dtypes, memory_ops, reductions, regions
+from hardpoint.triton import debug_ops, dtypes, memory_ops, reductions, regions, scaled_dot
 from hardpoint.triton.emitter import Emitter, Handler
 from hardpoint.triton.induction import simplify_inductions
 from hardpoint.triton.ir import Function, LoweringError, Op
@@ -64,6 +64,7 @@ HANDLERS: dict[str, Handler] = {
     "tt.cat": memory_ops.concatenate,
     "tt.histogram": memory_ops.histogram,
     "tt.dot": memory_ops.dot,
+    "tt.dot_scaled": scaled_dot.dot_scaled,
     "tt.reduce": reductions.reduce,
     "tt.scan": reductions.scan,
     "tt.map_elementwise": reductions.map_elementwise,

@@ -178,11 +178,14 @@ def histogram(emitter: Emitter, op: Op) -> None:
 def dot(emitter: Emitter, op: Op) -> None:
     """``tl.dot``: in arrays of the result's type, by a blocked micro-kernel."""
     left, right, start = op.operands
-    *batch, rows, depth = left.type.shape
-    columns = right.type.shape[-1]
+    tiles = [_tile(emitter, operand, op.result.type.element) for operand in (left, right)]
+    emit_dot(emitter, op, tiles, (left.type.shape[-2], right.type.shape[-1], left.type.shape[-1]), start)
+
+
+def emit_dot(emitter: Emitter, op: Op, tiles: list[str], sizes: tuple[int, int, int], start: Value) -> None:
+    """Add the product of two tiles to ``start``, in place if nobody else needs it. Sizes: rows, columns, depth."""
     kind = op.result.type
-    word = dtypes.register(kind.element)
-    tiles = [_tile(emitter, operand, kind.element) for operand in (left, right)]
+    rows, columns, depth = sizes
     name = emitter.arrays.get(start, "")
     block = op.block
     own = block is not None and (start in block.arguments or (start.op is not None and start.op.block is block))
@@ -192,15 +195,14 @@ def dot(emitter: Emitter, op: Op) -> None:
         emitter.fill(start, name)
     emitter.arrays[op.result] = name
     emitter.emit(
-        f"for (hp_i32 n = 0; n < {batch[0] if batch else 1}; ++n) {{",
-        f"HP_DOT({word}, {rows}, {columns}, {depth}, ({tiles[0]} + n * {rows * depth}), "
+        f"for (hp_i32 n = 0; n < {kind.size // (rows * columns)}; ++n) {{",
+        f"HP_DOT({dtypes.register(kind.element)}, {rows}, {columns}, {depth}, ({tiles[0]} + n * {rows * depth}), "
         f"({tiles[1]} + n * {depth * columns}), ({name} + n * {rows * columns}))",
         "}",
     )
     if kind.element in dtypes.NARROW:
-        emitter.emit(
-            f"for (hp_i32 i = 0; i < {kind.size}; ++i) {name}[i] = {dtypes.rounded(kind.element, name + '[i]')};"
-        )
+        rounded = dtypes.rounded(kind.element, f"{name}[i]")
+        emitter.emit(f"for (hp_i32 i = 0; i < {kind.size}; ++i) {name}[i] = {rounded};")
 
 
 def _tile(emitter: Emitter, value: Value, element: str) -> str:

@@ -84,6 +84,16 @@ HP_FN hp_u8 hp_store_f8E4M3FN(float x) {
   return (hp_u8)(sign | (rest > 0x7f800000u ? 0x7fu : byte));
 }
 
+/* Microscaled formats: four bits with two of exponent, and scales that are powers of two. */
+HP_FN float hp_load_e2m1(hp_u32 bits) {
+  const hp_u32 exponent = bits >> 1 & 3u, digit = bits & 1u;
+  const float size = exponent ? (float)((2u + digit) << exponent) * 0.25f : (float)digit * 0.5f;
+  return bits & 8u ? -size : size;
+}
+HP_FN float hp_load_e8m0(hp_u8 bits) {
+  return hp_from_bits_f32(bits == 255 ? 0x7fc00000u : bits == 0 ? 0x00400000u : (hp_u32)bits << 23);
+}
+
 /* ---- atomics ---- */
 /* Replaces what `pointer` holds: W, the unsigned type of its width; M, its type in memory; OLD, the old value from
  * `raw`; NEW, the new one from `old`. */
