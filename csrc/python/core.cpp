@@ -3,11 +3,14 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "core/dispatch/launch.h"
 #include "core/dispatch/operator.h"
 #include "core/dispatch/portable_kernel.h"
 #include "core/dispatch/tier_rules.h"
 #include "core/memory/allocator.h"
+#include "core/memory/guard_zones.h"
 #include "core/runtime/plugin.h"
 #include "core/runtime/runtime.h"
 #include "python/grid_launcher.h"
@@ -106,6 +109,23 @@ PYBIND11_MODULE(_core, m) {
     hp::set_rules(rules);
   });
   m.def("set_intercepted", &hp::set_intercepted);
+
+  m.def("set_guard_zones", [](bool on) { hp::guard_zones.store(on, std::memory_order_relaxed); });
+  m.def("check_guard_zones", [](const std::optional<std::vector<uint64_t>>& addresses) {
+    {
+      py::gil_scoped_release release;
+      for (hp::Runtime* runtime : hp::Runtime::mounted()) {
+        for (int i = 0; i < runtime->device_count(); ++i) {
+          runtime->device(i).allocator().check_guard_zones(addresses ? &*addresses : nullptr);
+        }
+      }
+    }
+    py::list found;
+    for (const hp::GuardDamage& each : hp::take_guard_damage()) {
+      found.append(py::make_tuple(each.device, each.op, each.address, each.bytes, each.first, each.last));
+    }
+    return found;
+  });
 
   m.def("override_kernel", [](const std::string& runtime, const std::string& name, uintptr_t function, uint64_t flags) {
     return hp::KernelRegistry::override_kernel(runtime_named(runtime), name, reinterpret_cast<void*>(function), flags);

@@ -145,6 +145,19 @@ def check(
     ] = "",
     dtypes: Annotated[str, typer.Option(help="Run only these dtypes, separated by commas.")] = "",
     samples: Annotated[int, typer.Option(help="Maximum number of sample inputs per entry and dtype.", min=1)] = 4,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Run every generated case: more sizes, strides and offsets.")
+    ] = False,
+    guard: Annotated[
+        bool, typer.Option("--guard", help="Put guard zones around every allocation, and check them after each call.")
+    ] = False,
+    failures: Annotated[
+        Path | None,
+        typer.Option(
+            help="Save failing calls in this folder, for `hardpoint replay`. Default: in the cache.",
+            callback=output_folder,
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report to an HTML file.", callback=output_file)] = None,
     junit: Annotated[
         Path | None, typer.Option(help="Write the report to a JUnit XML file.", callback=output_file)
@@ -193,6 +206,9 @@ def check(
         ops=ops,
         dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else expectations.DTYPES,
         samples=samples,
+        thorough=thorough,
+        guard=guard,
+        failures=failures,
         keep=keep,
         against=against,
         timeout=timeout,
@@ -299,6 +315,7 @@ def run(
     leaks: Annotated[
         bool, typer.Option("--leaks", help="Print device memory that is still in use at the end.")
     ] = False,
+    guard: Annotated[bool, typer.Option("--guard", help="Find operators that write outside of their memory.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Print the calls per tier at the end.")] = False,
 ) -> None:
     """Run an unchanged program with debugging tools. Fails if a comparison fails or an operator produces NaN or Inf."""
@@ -308,8 +325,8 @@ def run(
     try:
         path = find_script(script)
         check_device()
-        leaks_option = "1" if leaks else ""
-        enable(fallback=fallback, compare=compare, dump=dump, nan=nan, record=record, leaks=leaks_option)
+        switches = {"leaks": "1" if leaks else "", "guard": "1" if guard else ""}
+        enable(fallback=fallback, compare=compare, dump=dump, nan=nan, record=record, **switches)
     except (ValueError, PluginError) as error:
         refuse(error)
     ended_well = False
@@ -350,6 +367,9 @@ def replay(
             console.print(f"[green]written[/] {script}", highlight=False)
             return
         for path in files:
+            if path.suffix == ".case":
+                passed = _replay_case(path) and passed
+                continue
             call = load(path)
             target = device or call.default_device()
             call.check_device(target)
@@ -364,6 +384,17 @@ def replay(
         refuse(error)
     if not passed:
         raise typer.Exit(1)
+
+
+def _replay_case(path: Path) -> bool:
+    """Run a failing case of `hardpoint check` again; returns whether it passes now."""
+    from hardpoint.check import saved_cases
+
+    if problem := saved_cases.replay(path):
+        line("wrong", "red", f"{path.name}: {problem}")
+    else:
+        line("right", "green", path.name)
+    return not problem
 
 
 @app.command("mount-paddle-plugin")

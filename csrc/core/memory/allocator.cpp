@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/memory/block_heap.h"
+#include "core/memory/guard_zones.h"
 #include "core/memory/stream_uses.h"
 #include "core/recording/recorder.h"
 #include "core/runtime/error.h"
@@ -98,7 +99,20 @@ Block* CachingAllocator::allocate(size_t bytes, Stream& stream) {
     active->on_allocate(block, block->address, bytes);
     return block;
   }
-  return take(bytes, stream);
+  return guard_zones_enabled() ? take_guarded(bytes, stream) : take(bytes, stream);
+}
+
+Block* CachingAllocator::take_guarded(size_t bytes, Stream& stream) {
+  if (bytes == 0 || bytes > kMaxRequest) return take(bytes, stream);
+  Block* block = take(bytes + 2 * kGuardBytes, stream);
+  try {
+    GuardZones{impl_->device, block->address, block->size, bytes}.fill(stream);
+  } catch (...) {
+    free(block);
+    throw;
+  }
+  block->guarded = true;
+  return block;
 }
 
 inline Block* CachingAllocator::take(size_t bytes, Stream& stream) {
@@ -251,11 +265,44 @@ OutOfMemory CachingAllocator::Impl::out_of_memory(size_t bytes, const std::strin
 void CachingAllocator::free(Block* block) noexcept {
   if (block == nullptr) return;
   if (Recorder* active = recorder()) active->on_free(block);
+  if (block->guarded) check_freed(block);
   {
     Guard guard(impl_->mutex);
     if (impl_->heap.free_to_bin(block)) return;
   }
   impl_->free_unbinned(block);
+}
+
+void CachingAllocator::check_freed(Block* block) noexcept {
+  try {
+    const GuardZones zones{impl_->device, block->address, block->size, block->requested - 2 * kGuardBytes};
+    if (block->state == BlockState::kAllocated) zones.check(*block->segment->pool->stream);
+  } catch (const std::exception&) {
+    // A failed device reports its error at the next call of the program.
+  }
+  block->guarded = false;
+}
+
+void CachingAllocator::check_guard_zones(const std::vector<uint64_t>* addresses) {
+  struct Live {
+    GuardZones zones;
+    Stream* stream;
+  };
+  std::vector<Live> live;
+  const auto add = [&](const Block* block) {
+    if (block == nullptr || !block->guarded || block->state != BlockState::kAllocated) return;
+    live.push_back({{impl_->device, block->address, block->size, block->requested - 2 * kGuardBytes},
+                    block->segment->pool->stream});
+  };
+  {
+    Guard guard(impl_->mutex);
+    if (addresses == nullptr) {
+      impl_->heap.for_each_block(add);
+    } else {
+      for (const uint64_t address : *addresses) add(impl_->heap.find(reinterpret_cast<const char*>(address)));
+    }
+  }
+  for (const Live& each : live) each.zones.check(*each.stream);
 }
 
 void CachingAllocator::Impl::free_unbinned(Block* block) noexcept {
@@ -389,7 +436,7 @@ Device& CachingAllocator::device_of(const Block* block) { return block->segment-
 
 void CachingAllocator::release(Block* block) noexcept { device_of(block).allocator().free(block); }
 
-void* CachingAllocator::address(const Block* block) { return block->address; }
+void* CachingAllocator::address(const Block* block) { return block->address + (block->guarded ? kGuardBytes : 0); }
 
 size_t CachingAllocator::requested_bytes(const Block* block) { return block->requested; }
 

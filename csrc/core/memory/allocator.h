@@ -67,6 +67,8 @@ class CachingAllocator {
   static void* address(const Block* block);
   static size_t requested_bytes(const Block* block);
   static Device& device_of(const Block* block);
+  // Checks the guard zones (guard_zones.h) of the blocks that contain one of `addresses`, or of all blocks if null.
+  void check_guard_zones(const std::vector<uint64_t>* addresses);
   // The allocated block that contains `ptr`, or null. Walks the segment's blocks: for error messages and reports.
   Block* find(const void* ptr);
   // Base address and size of the plug-in allocation that contains the block, for interprocess handles.
@@ -84,6 +86,8 @@ class CachingAllocator {
 
  private:
   Block* take(size_t bytes, Stream& stream);
+  Block* take_guarded(size_t bytes, Stream& stream);
+  void check_freed(Block* block) noexcept;
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

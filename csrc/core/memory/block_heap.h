@@ -60,6 +60,7 @@ struct Block {
   Block* link;  // next in the bin or in the list of unused objects
   std::shared_ptr<StreamUses> uses;
   BlockState state = BlockState::kUnused;
+  bool guarded = false;  // the user's memory starts after a guard zone (guard_zones.h)
 
   bool is_split() const { return prev != nullptr || next != nullptr; }
 };
@@ -118,6 +119,12 @@ class BlockHeap {
   std::vector<Segment> remove_unused_segments();
 
   Block* find(const char* address) const;
+  template <class Function>
+  void for_each_block(const Function& function) const {
+    for (const auto& entry : segments_) {
+      for (const Block* block = entry.second.first; block != nullptr; block = block->next) function(block);
+    }
+  }
   size_t largest_free_block() const;
   std::vector<SegmentInfo> snapshot() const;
   void merge_all_bins();

@@ -72,6 +72,9 @@ def run(
     ops: str = "",
     dtypes: Iterable[str] = expectations.DTYPES,
     samples: int = SAMPLES,
+    thorough: bool = False,
+    guard: bool = False,
+    failures: str | Path | None = None,
     resume: str | Path | None = None,
     keep: str | Path | None = None,
     against: str | Path | None = None,
@@ -82,11 +85,13 @@ def run(
 ) -> Report:
     """Check the chosen device and return the report.
 
-    ``ops`` is a regular expression for entry names. ``resume`` is a file with one result per line: entries in it are
-    not run again, and new results are appended. ``keep`` is a folder in which to save the device's results of mode
-    ``ops``; ``against`` is such a folder of another run, and the report lists the differences. ``isolate=False`` runs
-    everything in this process: kernels registered with ``hardpoint.kernel`` are used, and a crash ends the program.
-    Ctrl-C ends the run with a report of the entries so far; ``interrupted`` has the number of the others.
+    ``ops`` is a regular expression for entry names. ``thorough`` runs every generated case, ``guard`` puts guard zones
+    around every allocation, and ``failures`` is a folder in which to save failing calls. ``resume`` is a file with one
+    result per line: entries in it are not run again, and new results are appended. ``keep`` is a folder in which to
+    save the device's results of mode ``ops``; ``against`` is such a folder of another run, and the report lists the
+    differences. ``isolate=False`` runs everything in this process: kernels registered with ``hardpoint.kernel`` are
+    used, and a crash ends the program. Ctrl-C ends the run with a report of the entries so far; ``interrupted`` has the
+    number of the others.
     """
     from hardpoint import _discovery
 
@@ -97,7 +102,7 @@ def run(
     unknown = [m for m in modes if m not in MODES]
     if unknown:
         raise ValueError(f"unknown mode {', '.join(unknown)}; expected {', '.join(MODES)}")
-    options: dict[str, Any] = {"dtypes": list(dtypes), "samples": samples}
+    options: dict[str, Any] = {"dtypes": list(dtypes), "samples": samples, "thorough": thorough, "guard": guard}
     if bad := [d for d in options["dtypes"] if d not in expectations.DTYPES]:
         raise ValueError(f"unknown dtype {', '.join(bad)}; expected {', '.join(expectations.DTYPES)}")
     if against is not None and not Path(against).is_dir():
@@ -107,6 +112,7 @@ def run(
     execute = WorkerProcess(timeout, memory) if isolate else _InProcess()
     file = Path(resume) if resume is not None else None
     known = _resume(file, {"device": device, **options}) if file is not None else {}
+    saved = failures and str(Path(failures).resolve())
     results: list[Result] = []
     wanted: list[tuple[str, str]] = []
     with ExitStack() as stack:
@@ -120,7 +126,7 @@ def run(
                 result = known.get((mode, entry))
                 if result is None:
                     folder = keep and str(Path(keep).resolve())
-                    result = execute.run(mode, entry, {**options, "keep": folder})
+                    result = execute.run(mode, entry, {**options, "keep": folder, "failures": saved})
                     if keep is not None and against is not None:
                         _compare_saved(result, Path(keep), Path(against))
                     if file is not None:

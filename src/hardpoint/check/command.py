@@ -25,6 +25,7 @@ def run_command(
     blockers: int,
     outputs: Mapping[str, Path | None],
     strict: bool,
+    failures: Path | None = None,
     **options: Any,
 ) -> check.Report:
     """Run the entries with a progress bar, print the report and write the files; exits if the run cannot start.
@@ -33,6 +34,7 @@ def run_command(
     """
     # Without --resume an interrupted run would be lost.
     file = resume_file or cache_dir() / "check" / f"{datetime.now():%Y-%m-%d-%H%M%S}.jsonl"
+    failures = failures or cache_dir() / "check" / "failures"
     columns = (TextColumn("{task.description:40.40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("loading", total=None)
@@ -42,7 +44,7 @@ def run_command(
 
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            report = check.run(modes or check.MODES, resume=file, progress=advance, **options)
+            report = check.run(modes or check.MODES, resume=file, progress=advance, failures=failures, **options)
         except (ValueError, PluginError, runner.WorkerDied, OSError) as error:
             bar.stop()
             refuse(error, "failed")

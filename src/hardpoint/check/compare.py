@@ -92,11 +92,14 @@ def values(
     device: str,
     reference: Reference | None = None,
     tolerance: tuple[float, float] | None = None,
+    elementwise: bool = False,
+    units: float = 0.0,
 ) -> str:
     """Describe a mismatch of values; empty if there is none.
 
     A result passes if it is close to the CPU's by torch's tolerances, or as close as the CPU's to ``reference()``, the
-    same computation in a wider dtype.
+    same computation in a wider dtype. With ``elementwise``, each 16-bit element is judged by its own size.
+    ``units`` is an extra error in ulps of the largest element.
     """
     if problem := metadata(actual, expected, device):
         return problem
@@ -116,7 +119,7 @@ def values(
             except Exception:
                 exact = []
         wide = exact[position] if exact and len(exact) == len(right) else None
-        if isinstance(wide, torch.Tensor) and numerics.as_accurate(ours, native, values_of(wide).array):
+        if isinstance(wide, torch.Tensor) and numerics.as_accurate(ours, native, values_of(wide).array, elementwise):
             continue
         return message(plain(a), plain(e), tolerance)
     return ""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 _CUDA_SOURCE = ("unary", "binary", "4inputs_with_extra_args", "binary_return_by_ref", "2inputs_2outputs")
+
+_ORDERS = ("j0", "j1", "y0", "y1", "i0", "i1", "k0", "k1")
 
 #: Entries that do not apply to a dense strided device.
 NOT_TESTED: dict[str, str] = {
@@ -65,6 +69,83 @@ ON_THE_CPU: dict[str, tuple[int, ...]] = {"tensor_split": (0,)}
 
 #: Entries that must be bit-exact; a wider dtype is no reference for them.
 EXACT = frozenset({"nextafter"})
+
+#: Entries on elements that PyTorch's database does not mark as such.
+ELEMENTWISE = frozenset(
+    (
+        *(
+            "nn.functional.gelu",
+            "nn.functional.silu",
+            "nn.functional.mish",
+            "nn.functional.hardswish",
+            "nn.functional.elu",
+        ),
+        *("nn.functional.selu", "nn.functional.celu", "nn.functional.softplus", "nn.functional.leaky_relu"),
+        *("nn.functional.hardsigmoid", "nn.functional.hardtanh", "nn.functional.relu6", "nn.functional.tanhshrink"),
+    )
+)
+
+#: Entries on matrices that must not have equal rows, as grown samples do: their results are then arbitrary.
+FACTORIZATIONS = re.compile(
+    r"(^|[._])(lu|qr|svd|inv|pinv|eig|eigh|eigvals|eigvalsh|det|slogdet|logdet|cond|lstsq|cholesky|ormqr|geqrf|pinverse)"
+    r"($|[._])|solve|_ex$|cholesky|inverse|matrix_rank|matrix_exp|householder|ldl|tensorinv|lu_|lobpcg"
+)
+
+#: Entries on elements whose float64 result or gradient has fewer digits on the CPU, which uses float32 constants or
+#: short series.
+INEXACT_DOUBLES = frozenset(
+    (
+        *("nn.functional.hardsigmoid", "nn.functional.hardswish", "digamma", "lgamma", "special.airy_ai"),
+        *(f"polygamma.polygamma_n_{n}" for n in range(5)),
+        *("special.polygamma.special_polygamma_n_0", "special.zeta"),
+        *(
+            f"special.{kind}_{order}"
+            for kind in ("bessel", "modified_bessel", "scaled_modified_bessel")
+            for order in _ORDERS
+        ),
+        *(f"mvlgamma.mvlgamma_p_{p}" for p in (1, 3, 5)),
+    )
+)
+
+#: Entries that must subtract the maximum before they take exponentials.
+EXPONENTIALS = (
+    "softmax",
+    "softmax.with_dtype",
+    "log_softmax",
+    "log_softmax.with_dtype",
+    "logsumexp",
+    "nn.functional.softmin",
+)
+
+#: Entries whose arguments depend on each other's values, so that samples cannot be grown.
+NOT_GROWN: dict[str, str] = {
+    "nn.functional.embedding_bag": "offsets must ascend",
+    "searchsorted": "the first tensor must be sorted",
+    "bucketize": "boundaries must be sorted",
+    "segment_reduce.lengths": "lengths must add up to the size",
+    "segment_reduce.offsets": "offsets must ascend",
+    "nn.functional.ctc_loss": "lengths must not exceed the sizes",
+}
+
+#: Entries that torch documents as nondeterministic on some devices: they add into a result in any order.
+NONDETERMINISTIC = frozenset(
+    (
+        *("index_add", "index_put", "index_copy", "index_reduce.mean", "index_reduce.prod", "index_reduce.amax"),
+        *(
+            "scatter",
+            "scatter_add",
+            "put",
+            "bincount",
+            "histc",
+            "cumsum",
+            "kthvalue",
+            "median",
+            "nn.functional.ctc_loss",
+        ),
+        *(f"scatter_reduce.{how}" for how in ("sum", "prod", "mean", "amax", "amin")),
+        *("_unsafe_masked_index_put_accumulate", "nn.functional.embedding_bag", "index_reduce.amin"),
+    )
+)
 
 #: Keyword arguments that make a sample random when nonzero.
 RANDOM_ARGUMENTS = ("dropout_p",)

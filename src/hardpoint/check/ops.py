@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,18 +15,27 @@ from torch.utils._pytree import tree_map
 
 import hardpoint
 from hardpoint import ops as standard
-from hardpoint.check import compare, expectations, saved_results
+from hardpoint.check import (
+    compare,
+    expectations,
+    generated,
+    guard,
+    numerics,
+    op_cases,
+    saved_cases,
+    saved_results,
+    side_effects,
+)
 from hardpoint.check.report import Result, Step
 from hardpoint.check.samples import (
     WIDER,
     Sample,
-    edge_cases,
     from_database,
-    noncontiguous,
     to_device,
     widened,
     without_gradient,
 )
+from hardpoint.check.saved_cases import Case
 
 #: Max draws of a random entry that are pooled to compare distributions.
 MAX_DRAWS = 40
@@ -56,8 +66,21 @@ class DeviceFailure(Exception):
 class Entry:
     """Run of one entry."""
 
-    def __init__(self, name: str, info: Any, device: str, limit: int, step: Step) -> None:
+    def __init__(
+        self,
+        name: str,
+        info: Any,
+        device: str,
+        limit: int,
+        step: Step,
+        *,
+        thorough: bool = False,
+        guarded: bool = False,
+        failures: Path | None = None,
+    ) -> None:
         self.name = name
+        #: Run every generated case; put guard zones around every allocation; save the first failing case here.
+        self.thorough, self.guarded, self.failures = thorough, guarded, failures
         self.info = info
         self.device = device
         self.limit = limit
@@ -84,7 +107,7 @@ class Entry:
         return self.result.set_verdict()
 
     def _dtype(self, name: str, dtype: torch.dtype) -> None:
-        self._seed(name)
+        self.seed(name)
         gradient = (
             (dtype.is_floating_point or dtype.is_complex)
             and self.info.supports_autograd
@@ -97,54 +120,54 @@ class Entry:
         except Exception as error:
             self.result.detail = f"{name}: no samples: {error}"
             return
-        for number, (label, check) in enumerate(self._checks(samples, name, dtype, gradient)):
-            self._at = f"{name}, {label or 'sample'} {number}"
+        main = not self.result.dtypes
+        for number, case in enumerate(op_cases.cases(self, samples, name, dtype, gradient, main)):
+            self._at = f"{name}, {case.label or 'sample'} {number}"
             self.step(self._at)
             # The same random numbers on every device, independent of earlier checks.
-            self._seed(self._at)
+            self.seed(self._at)
             self._counters.clear()
+            before = without_gradient(case.sample) if self.failures is not None else case.sample
             try:
-                problem = check()
+                problem = self.check(case, name)
             except Skip:
                 self.result.count(name).skipped += 1
                 continue
-            except DeviceFailure as failure:
-                problem = str(failure)
             for counters in self._counters:
                 self.result.add_counters(name, counters)
-            self.result.record(name, f"{name}, {label or f'sample {number}'}", problem)
+            self.result.record(name, f"{name}, {case.label or f'sample {number}'}", problem)
+            if problem and not self.result.saved and self.failures is not None:
+                self._save_case(name, replace(case, sample=before, label=case.label or f"sample {number}"))
 
-    def _checks(
-        self, samples: list[Sample], name: str, dtype: torch.dtype, gradient: bool
-    ) -> Iterator[tuple[str, Callable[[], str]]]:
-        for sample in samples:
-            random_arguments = any(sample.kwargs.get(key) for key in expectations.RANDOM_ARGUMENTS)
-            if self.name in expectations.RANDOM or random_arguments:
-                yield "random", partial(self._random, sample)
-            elif self.name in expectations.UNWRITTEN:
-                yield "metadata", partial(self._unwritten, sample)
-            else:
-                yield "", partial(self._plain, sample, dtype, gradient)
-        if not samples or self.name in expectations.RANDOM or self.name in expectations.UNWRITTEN:
-            return
-        # Variants need a nonempty sample: an empty one always passes.
-        first = next((s for s in samples if s.tensors() and all(t.numel() for t in s.tensors())), samples[0])
-        if first.tensors():
-            yield "non-contiguous", lambda: self._plain(noncontiguous(first), dtype, gradient)
-        if self.info.inplace_variant is not None:
-            target = next((s for s in samples if not s.broadcasts_input), first)
-            yield "in-place", lambda: self._in_place(target, dtype)
-        if self.info.supports_out:
-            yield "out=", lambda: self._out(first, dtype, resize=False)
-            yield "out= of another size", lambda: self._out(first, dtype, resize=True)
-        for case in edge_cases(self.info, dtype, first):
-            if case.label == "extreme values" and (self.name, name) in expectations.NO_EXTREME_VALUES:
-                continue
-            yield case.label, partial(self._plain, case, dtype, gradient and "extreme" not in case.label)
+    def _save_case(self, dtype: str, case: Case) -> None:
+        if self.failures is not None and self.name not in expectations.AMBIGUOUS:
+            self.result.saved = saved_cases.save(self.failures, self.name, dtype, case)
+
+    def check(self, case: Case, dtype_name: str) -> str:
+        """Run one case; describes the failure, empty if it passes. Raises Skip if the CPU rejects it."""
+        sample, dtype = case.sample, getattr(torch, dtype_name)
+        checks: dict[str, Callable[[], str]] = {
+            "random": lambda: self._random(sample),
+            "metadata": lambda: self._unwritten(sample),
+            "plain": lambda: self._plain(sample, dtype, case.gradient),
+            "in-place": lambda: self._in_place(sample, dtype),
+            "out": lambda: self._out(sample, dtype, resize=False),
+            "out, resized": lambda: self._out(sample, dtype, resize=True),
+            "twice": lambda: self._twice(sample),
+            "stream": lambda: self._on_another_stream(sample, dtype),
+        }
+        try:
+            # Generated cases and out= are where kernels write too far; guarding every call takes longer.
+            with guard.zones(self.guarded or case.kind == "out" or bool(sample.label)) as damage:
+                problem = checks[case.kind]()
+                return problem or damage()
+        except DeviceFailure as failure:
+            return str(failure)
 
     # ---- Running one call
 
-    def _seed(self, what: str) -> None:
+    def seed(self, what: str) -> None:
+        """Seed the CPU and the device, for this entry and step."""
         torch.manual_seed(zlib.crc32(f"{self.name} {what}".encode()))
 
     def _on_cpu(self, sample: Sample, function: Callable[..., Any], **extra: Any) -> Any:
@@ -177,7 +200,10 @@ class Entry:
                 self.saved[call] = saved_results.leaves(result())
 
     def _tolerance(self, dtype: torch.dtype) -> tuple[float, float] | None:
-        return standard.tolerances().get((self.name.replace(".", "_"), str(dtype).removeprefix("torch.")))
+        given = standard.tolerances().get((self.name.replace(".", "_"), str(dtype).removeprefix("torch.")))
+        # torch's own tolerance for float64 would pass a result in float32.
+        double = dtype is torch.float64 and self._elementwise and self.name not in expectations.INEXACT_DOUBLES
+        return given or (numerics.EXACT_DOUBLE if double else None)
 
     def _criteria(self, sample: Sample, dtype: torch.dtype, reference: Callable[[], Any]) -> tuple[Any, Any]:
         """Reference in a wider dtype, if meaningful, and tolerance for the operator's result."""
@@ -190,8 +216,10 @@ class Entry:
 
     def _plain(self, sample: Sample, dtype: torch.dtype, gradient: bool) -> str:
         state = torch.get_rng_state()
-        expected = self._on_cpu(sample, self.info)
         placed = self._placed(sample)
+        inputs = side_effects.Inputs(sample)
+        expected = self._on_cpu(sample, self.info)
+        side_effects.poison(expected, self.device)
         actual = self._on_device(lambda: placed.call(self.info))
         if "device" not in sample.kwargs and any(
             isinstance(t, torch.Tensor) and t.device.type == "cpu" for t in compare.leaves(actual)
@@ -212,13 +240,17 @@ class Entry:
                 self._view(sample, expected),
                 self.device,
                 *self._criteria(sample, dtype, reference),
+                elementwise=self._elementwise,
+                units=self._units(sample),
             )
             if problem and self._same_choice(sample, actual, expected):
                 problem = ""
             if problem and self._is_random(sample, expected, state):
                 return compare.metadata(actual, expected, self.device)
         self._save(self._at, lambda: self._view(placed, actual))
-        return self._backward(sample, placed, expected, actual, dtype) if gradient and not problem else problem
+        if gradient and not problem:
+            problem = self._backward(sample, placed, expected, actual, dtype)
+        return problem or inputs.problem(sample, placed, self.device)
 
     def _with_device_dtypes(self, sample: Sample, actual: Any, expected: Any) -> Any:
         """Convert the CPU's results to the dtypes of torch's meta functions where the device follows those.
@@ -308,20 +340,64 @@ class Entry:
         widen, tolerance = _can_be_widened(sample, dtype), self._tolerance(dtype)
         wider = (lambda: chosen(reference())) if widen else None
         wider_ties = (lambda: sorted_ties(reference())) if widen else None
-        problem = compare.values(chosen(ours), chosen(right), self.device, wider, tolerance) and compare.values(
-            sorted_ties(ours, self.device), sorted_ties(right), self.device, wider_ties, tolerance
+        units = self._units(sample)
+        problem = compare.values(
+            chosen(ours), chosen(right), self.device, wider, tolerance, units=units
+        ) and compare.values(
+            sorted_ties(ours, self.device), sorted_ties(right), self.device, wider_ties, tolerance, units=units
         )
         return f"backward: {problem}" if problem else ""
+
+    def _twice(self, sample: Sample) -> str:
+        """The same call must give the same bits."""
+        state = torch.get_rng_state()
+        right, placed = without_gradient(sample), self._placed(without_gradient(sample))
+        expected = self._on_cpu(right, self.info)
+        if self._is_random(right, expected, state):
+            return ""
+        first, second = (self._on_device(lambda: without_gradient(placed).call(self.info)) for _ in range(2))
+        return "" if side_effects.same_bits(first, second) else "two calls with the same inputs give different results"
+
+    def _on_another_stream(self, sample: Sample, dtype: torch.dtype) -> str:
+        """The operator must run on the current stream, after the work that computes its inputs."""
+        right, placed = without_gradient(sample), self._placed(without_gradient(sample))
+        state = torch.get_rng_state()
+        expected = self._on_cpu(right, self.info)
+        if self._is_random(without_gradient(sample), expected, state):
+            return ""
+        plain = self._on_device(lambda: without_gradient(placed).call(self.info))
+        actual = self._on_device(lambda: side_effects.DelayedInputs(self.device).call(placed, self.info))
+        if side_effects.same_bits(plain, actual):
+            return ""
+        criteria = self._criteria(sample, dtype, lambda: widened(without_gradient(sample)).call(self.info))
+        problem = compare.values(
+            self._view(placed, actual),
+            self._view(right, self._with_device_dtypes(right, actual, expected)),
+            self.device,
+            *criteria,
+        )
+        return "" if problem and self._same_choice(right, actual, expected) else problem
+
+    def _units(self, sample: Sample) -> float:
+        """Extra error of a sample, in ulps of the largest element."""
+        return generated.LONG_SUM_UNITS if sample.label and not self._elementwise else 0.0
+
+    @property
+    def _elementwise(self) -> bool:
+        return generated.is_elementwise(self.info)
 
     def _in_place(self, sample: Sample, dtype: torch.dtype) -> str:
         if not isinstance(sample.input, torch.Tensor):
             raise Skip
         function = self.info.inplace_variant
         right, ours = without_gradient(sample), self._placed(without_gradient(sample))
+        inputs = side_effects.Inputs(replace(right, input=None))
         self._on_cpu(right, function)
         returned = self._on_device(lambda: ours.call(function))
         if returned is not ours.input:
             return "did not return its input"
+        if problem := inputs.problem(replace(right, input=None), replace(ours, input=None), self.device):
+            return problem
 
         def reference() -> Any:
             wide = widened(without_gradient(sample))
@@ -348,10 +424,12 @@ class Entry:
             ]
             return tuple(each) if tuple_like else each[0]
 
-        # Only for errors: some CPU kernels write as if any output were contiguous.
+        inputs, placed, ours = side_effects.Inputs(right), self._placed(right), made(self.device)
+        # Only for errors and written inputs: some CPU kernels write as if any output were contiguous.
         self._on_cpu(right, self.info, out=made("cpu"))
-        placed, ours = self._placed(right), made(self.device)
         self._on_device(lambda: placed.call(self.info, out=ours))
+        if problem := inputs.problem(right, placed, self.device):
+            return problem
 
         criteria = self._criteria(sample, dtype, lambda: widened(right).call(self.info))
         problem = compare.values(self._view(placed, ours), self._view(right, expected), self.device, *criteria)
@@ -406,7 +484,16 @@ def _can_be_widened(sample: Sample, dtype: torch.dtype) -> bool:
 
 def run(name: str, device: str, options: dict[str, Any], step: Step) -> Result:
     """Check one entry."""
-    entry = Entry(name, database()[name], device, options["samples"], step)
+    entry = Entry(
+        name,
+        database()[name],
+        device,
+        options["samples"],
+        step,
+        thorough=options.get("thorough", False),
+        guarded=options.get("guard", False),
+        failures=Path(options["failures"]) if options.get("failures") else None,
+    )
     folder = options.get("keep")
     entry.saved = {} if folder else None
     result = entry.run(options["dtypes"])

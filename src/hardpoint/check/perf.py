@@ -1,4 +1,4 @@
-"""Mode ``perf``: representative operators timed against torch on the CPU in the same run. It never fails."""
+"""Mode ``perf``: representative operators timed against torch on the CPU in the same run, with equal results."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import hardpoint
+from hardpoint.check import compare
 from hardpoint.check.report import Result, Step
 
 Work = Callable[[], Any]
@@ -21,6 +22,7 @@ BUDGET = 0.15
 
 def _functional(name: str, *shapes: tuple[int, ...], **kwargs: Any) -> Callable[[str], Work]:
     def prepare(device: str) -> Work:
+        torch.manual_seed(0)
         tensors = [torch.randn(shape, device="cpu").to(device) for shape in shapes]
         function = getattr(torch.nn.functional, name, None) or getattr(torch, name)
         return lambda: function(*tensors, **kwargs)
@@ -35,15 +37,18 @@ def _training_step(device: str) -> Work:
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     x, y = torch.randn(64, 128).to(device), torch.randint(0, 10, (64,)).to(device)
 
-    def step() -> None:
+    def step() -> torch.Tensor:
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(net(x), y).backward()
+        loss = torch.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
         optimizer.step()
+        return loss.detach()
 
     return step
 
 
 def _there_and_back(device: str) -> Work:
+    torch.manual_seed(0)
     x = torch.randn(1 << 20)
     return (lambda: x.to(device).cpu()) if device != "cpu" else (lambda: x.clone().clone())
 
@@ -94,8 +99,10 @@ def run(name: str, device: str, options: dict[str, Any], step: Step) -> Result:
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     try:
         step("cpu")
+        expected = CASES[name]("cpu")()
         native = _time(CASES[name]("cpu"), lambda: None)
         step(device)
+        actual = CASES[name](device)().cpu()
         work = CASES[name](device)
         hardpoint.reset_counters()
         ours = _time(work, torch.accelerator.synchronize)
@@ -104,6 +111,9 @@ def run(name: str, device: str, options: dict[str, Any], step: Step) -> Result:
     result.add_counters("float32", hardpoint.counters())
     result.dtypes.clear()
     result.detail = f"{ours / native:.2f}x native CPU time ({1e6 * ours:.1f} us, {1e6 * native:.1f} us)"
+    # Sums over hundreds of elements, in another order than the CPU's.
+    if not torch.allclose(actual, expected, rtol=1e-3, atol=1e-3):
+        result.verdict, result.failure = "failed", compare.message(actual, expected, (1e-3, 1e-3))
     if fell := result.cpu_operators():
         result.detail += f"; on the CPU: {', '.join(fell)}"
     return result

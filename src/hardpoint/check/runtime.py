@@ -14,6 +14,7 @@ import torch
 
 from hardpoint import _discovery
 from hardpoint._runtime import core
+from hardpoint.check import handles
 from hardpoint.check.cases import Absent, Cases, expect
 
 case = Cases("runtime")
@@ -158,6 +159,34 @@ def no_leak(device: str) -> str:
 
 
 @case
+def memory_is_returned(device: str) -> str:
+    """Memory that is no longer used goes back to the device, by the plug-in's own figures."""
+    module = _module(device)
+    if not module.mem_get_info()[1]:
+        raise Absent("the plug-in does not report its memory")
+    free: list[int] = []
+    for _ in range(4):
+        held = [torch.ones(16 << 20, dtype=torch.uint8, device=device) for _ in range(3)]
+        del held
+        torch.accelerator.synchronize()
+        module.empty_cache()
+        free.append(module.mem_get_info()[0])
+    expect(free[-1] >= free[0], f"{free[0] - free[-1]} bytes less are free after 3 rounds of 48 MiB: free() leaks")
+    return f"{free[-1] / 2**20:.0f} MiB free after each of 4 rounds"
+
+
+@case
+def handles_are_released(device: str) -> str:
+    """Destroying events, streams and blocks releases their memory, threads and files."""
+    plugin = _discovery.choose()
+    python = getattr(plugin, "python", None)
+    found = handles.of_python(python) if python is not None else handles.of_library(plugin.origin)
+    problems = [problem for problem in found.values() if problem]
+    expect(not problems, "; ".join(problems))
+    return ", ".join(found)
+
+
+@case
 def peak_memory(device: str) -> str:
     """The allocator reports the peak of memory in use."""
     torch.accelerator.reset_peak_memory_stats()
@@ -200,6 +229,48 @@ def order_between_streams(device: str) -> str:
         second.synchronize()
         expect(bool((y.cpu() == 2.0 * (turn + 5)).all()), f"turn {turn}: the second stream did not wait")
     return "20 hand-overs"
+
+
+def _pinned_numbers(count: int = 4) -> list[torch.Tensor]:
+    return [torch.full((1 << 18,), float(number)).pin_memory() for number in range(count)]
+
+
+@case
+def order_of_copies(device: str) -> str:
+    """Copies on a stream run in the order of submission, whatever their direction."""
+    stream, numbers = _module(device).Stream(), _pinned_numbers()
+    x, y = (torch.full((1 << 18,), -1.0, device=device) for _ in range(2))
+    back = torch.empty(1 << 18).pin_memory()
+    torch.accelerator.synchronize()
+    for number in numbers:
+        with stream:
+            x.copy_(number, non_blocking=True)
+            y.copy_(x)
+            back.copy_(y, non_blocking=True)
+        stream.synchronize()
+        expect(torch.equal(back, number), f"a copy of {number[0].item():g} ran out of order")
+    return f"{3 * len(numbers)} copies"
+
+
+@case
+def copies_between_streams(device: str) -> str:
+    """A stream that waits for an event sees the copies before it."""
+    module, numbers = _module(device), _pinned_numbers()
+    first, second = module.Stream(), module.Stream()
+    x, y = (torch.full((1 << 18,), -1.0, device=device) for _ in range(2))
+    torch.accelerator.synchronize()
+    for number in numbers:
+        with first:
+            for earlier in (*numbers, number):
+                x.copy_(earlier, non_blocking=True)
+            event = torch.Event(device)
+            event.record(first)
+        with second:
+            second.wait_event(event)
+            y.copy_(x)
+        second.synchronize()
+        expect(torch.equal(y.cpu(), number), f"a copy of {number[0].item():g}: the second stream did not wait")
+    return f"{len(numbers)} hand-overs"
 
 
 @case
@@ -333,6 +404,42 @@ def backward_in_threads(device: str) -> str:
 
     _in_threads(work)
     return "4 threads"
+
+
+@case
+def destroyed_while_busy(device: str) -> str:
+    """Events that are dropped while work is pending, and copies from dropped memory, do not disturb the work."""
+    module = _module(device)
+    side = module.Stream()
+    for turn in range(10):
+        with side:
+            x = torch.full((1 << 18,), float(turn), device=device)
+            for _ in range(4):
+                x = x + 1
+                event = torch.Event(device)
+                event.record(side)
+                del event
+        side.synchronize()
+        expect(bool((x.cpu() == turn + 4).all()), f"turn {turn}: wrong values")
+    return "40 events"
+
+
+@case
+def copies_wait_for_work(device: str) -> str:
+    """A copy to the host on a stream sees all work before it on that stream."""
+    module = _module(device)
+    for turn in range(8):
+        stream = module.Stream()
+        target = torch.zeros(1 << 18).pin_memory()
+        with stream:
+            x = torch.zeros(1 << 18, device=device)
+            for _ in range(6):
+                x.add_(1)
+            target.copy_(x, non_blocking=True)
+            x.fill_(-1)
+        stream.synchronize()
+        expect(bool((target == 6).all()), f"turn {turn}: the copy was too early or too late")
+    return "8 copies"
 
 
 @case

@@ -214,7 +214,19 @@ def from_database(entry: Any, dtype: torch.dtype, gradient: bool, limit: int) ->
         sample = Sample(s.input, tuple(s.args), dict(s.kwargs), s.output_process_fn_grad, s.broadcasts_input)
         if all(t.layout is torch.strided and not t.is_quantized and not t.is_nested for t in sample.tensors()):
             made.append(sample)
-    return [sample.transform(_leaf) for sample in pick(made, limit)]
+    chosen = pick(made, limit)
+    # Variants need a sample that can show strides and sizes.
+    best = max(made, key=richness, default=None)
+    if best is not None and chosen and max(map(richness, chosen)) < richness(best):
+        chosen = [*chosen[:-1], best]
+    return [sample.transform(_leaf) for sample in chosen]
+
+
+def richness(sample: Sample) -> tuple[bool, int, int]:
+    """Order of samples for variants: nonempty ones, since an empty one always passes, and many dimensioned tensors."""
+    tensors = sample.tensors()
+    dimensioned = sum(t.dim() > 0 for t in tensors)
+    return bool(tensors) and all(t.numel() for t in tensors), min(dimensioned, 1), -sum(t.dim() == 0 for t in tensors)
 
 
 def _leaf(value: Any) -> Any:

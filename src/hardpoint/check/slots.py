@@ -80,10 +80,15 @@ def _pointers(address: int) -> list[int]:
     return [c_void_p.from_address(address + 8 * i).value or 0 for i in range(1, size // 8)]
 
 
-def _read(path: str) -> list[str]:
+_host: Any = None  # must outlive the plug-in
+
+
+def load_table(path: str) -> Any:
+    """Call a library's ``hp_plugin_init`` with a minimal host, and return its table. Once per process."""
     from hardpoint._plugin_tables import Host, PluginTable
     from hardpoint._runtime import ABI
 
+    global _host
     messages: list[str] = []
 
     # Variadic arguments are ignored: the format string is enough for a message.
@@ -91,7 +96,7 @@ def _read(path: str) -> list[str]:
         messages.append(text.decode(errors="replace"))
         return status
 
-    host = Host()
+    host = _host = Host()
     host.struct_size = ctypes.sizeof(host)
     host.abi_major, host.abi_minor = ABI
     callbacks: dict[str, Any] = dict(Host._fields_)
@@ -103,7 +108,13 @@ def _read(path: str) -> list[str]:
     init = CFUNCTYPE(c_int, POINTER(Host), POINTER(c_void_p))(("hp_plugin_init", ctypes.CDLL(path)))
     if (status := init(ctypes.byref(host), ctypes.byref(result))) != 0 or not result.value:
         raise SystemExit(f"status {status}: {' '.join(messages)}")
-    table = PluginTable.from_address(result.value)
+    return PluginTable.from_address(result.value)
+
+
+def _read(path: str) -> list[str]:
+    from hardpoint._plugin_tables import PluginTable
+
+    table = load_table(path)
 
     def has(field: str) -> bool:
         position = getattr(PluginTable, field)

@@ -10,8 +10,20 @@ from __future__ import annotations
 from hardpoint.debug.compare import Compare, Mismatch
 from hardpoint.debug.dump import Dump
 from hardpoint.debug.fallback import Fallback
+from hardpoint.debug.guard import Guard, OutOfBounds
 from hardpoint.debug.leaks import Leaks
 from hardpoint.debug.nan import NanWatch, NonFiniteError
 from hardpoint.debug.record import Record
 
-__all__ = ["Compare", "Dump", "Fallback", "Leaks", "Mismatch", "NanWatch", "NonFiniteError", "Record"]
+__all__ = [
+    "Compare",
+    "Dump",
+    "Fallback",
+    "Guard",
+    "Leaks",
+    "Mismatch",
+    "NanWatch",
+    "NonFiniteError",
+    "OutOfBounds",
+    "Record",
+]

@@ -26,7 +26,7 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     """The given files, and all saved calls in given folders. Raises ``ValueError`` for a folder without any."""
     found: list[Path] = []
     for path in paths:
-        inside = sorted(path.glob("*.call")) if path.is_dir() else [path]
+        inside = sorted([*path.glob("*.call"), *path.glob("*.case")]) if path.is_dir() else [path]
         if not inside:
             raise ValueError(f"{path} contains no saved call")
         found += inside

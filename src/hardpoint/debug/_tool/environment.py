@@ -14,12 +14,13 @@ from typing import Any
 from hardpoint.debug.compare import environment as compare_variable
 from hardpoint.debug.dump import environment as dump_variable
 from hardpoint.debug.fallback import set_environment as set_fallback
+from hardpoint.debug.guard import environment as guard_variable
 from hardpoint.debug.leaks import environment as leaks_variable
 from hardpoint.debug.nan import environment as nan_variable
 from hardpoint.debug.record import environment as record_variable
 
 #: The variables that hold a tool.
-TOOL_VARIABLES = (dump_variable, compare_variable, nan_variable, record_variable, leaks_variable)
+TOOL_VARIABLES = (dump_variable, compare_variable, nan_variable, record_variable, leaks_variable, guard_variable)
 #: All variables, and the functions that apply their values.
 VARIABLES: dict[str, Callable[[str | None], None]] = {
     "HARDPOINT_FALLBACK": set_fallback,

@@ -1,0 +1,58 @@
+"""The cases of an entry in one dtype: the database's samples, variants of them, edge cases, and generated sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+
+from hardpoint.check import expectations, generated
+from hardpoint.check.samples import Sample, edge_cases, noncontiguous, richness
+from hardpoint.check.saved_cases import Case
+
+if TYPE_CHECKING:
+    from hardpoint.check.ops import Entry
+
+
+def cases(
+    entry: Entry, samples: list[Sample], name: str, dtype: torch.dtype, gradient: bool, main: bool
+) -> Iterator[Case]:
+    """The cases of an entry; ``main`` for the dtype that is tested most."""
+    for sample in samples:
+        random_arguments = any(sample.kwargs.get(key) for key in expectations.RANDOM_ARGUMENTS)
+        if entry.name in expectations.RANDOM or random_arguments:
+            yield Case("random", sample, "random")
+        elif entry.name in expectations.UNWRITTEN:
+            yield Case("metadata", sample, "metadata")
+        else:
+            yield Case("plain", sample, "", gradient)
+    if not samples or entry.name in expectations.RANDOM or entry.name in expectations.UNWRITTEN:
+        return
+    first = max(samples, key=richness)
+    if first.tensors():
+        yield Case("plain", noncontiguous(first), "non-contiguous", gradient)
+    if entry.info.inplace_variant is not None:
+        target = next((s for s in samples if not s.broadcasts_input), first)
+        yield Case("in-place", target, "in-place")
+    if entry.info.supports_out:
+        yield Case("out", first, "out=")
+        yield Case("out, resized", first, "out= of another size")
+    for sample in edge_cases(entry.info, dtype, first):
+        if sample.label == "extreme values" and (entry.name, name) in expectations.NO_EXTREME_VALUES:
+            continue
+        yield Case("plain", sample, sample.label, gradient and "extreme" not in sample.label)
+    if first.tensors() and all(t.numel() for t in first.tensors()):
+        yield from _generated(entry, first, name, gradient, main)
+
+
+def _generated(entry: Entry, first: Sample, name: str, gradient: bool, main: bool) -> Iterator[Case]:
+    entry.seed(f"{name}, generated")
+    made = list(generated.cases(entry.info, entry.info, first, main=main, thorough=entry.thorough))
+    for sample in made:
+        yield Case("plain", sample, sample.label, gradient and main)
+    if entry.name not in expectations.NONDETERMINISTIC:
+        biggest = max((first, *made), key=lambda s: sum(t.numel() for t in s.tensors()))
+        yield Case("twice", biggest, "the same call twice")
+    if main or entry.thorough:
+        yield Case("stream", first, "on another stream")
