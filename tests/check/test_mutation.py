@@ -102,13 +102,13 @@ def test_16_bit_results_are_judged_by_element() -> None:
     ],
 )
 def test_resources_that_are_not_released(bug: str, resource: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARDPOINT_MUTANT", bug)
+    monkeypatch.setenv("MUTANT_BUG", bug)
     found = handles.of_python(mutant_device.Mutant())
     assert "created and destroyed" in found[resource]
 
 
 def test_correct_device_releases_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HARDPOINT_MUTANT", raising=False)
+    monkeypatch.delenv("MUTANT_BUG", raising=False)
     assert not any(handles.of_python(mutant_device.Mutant()).values())
 
 
@@ -117,3 +117,13 @@ def test_correct_device_releases_everything(monkeypatch: pytest.MonkeyPatch) -> 
 def test_planted_runtime_bug_is_found(bug: str) -> None:
     done = mutation.check_runtime(bug)
     assert done.returncode == (1 if bug else 0), done.stdout
+
+
+def test_guard_zones_in_modules() -> None:
+    mutant = next(m for m in kernel_mutants() if m.name == "matmul: writes a tile past the end")
+    options = {"ops": "^nn.Bilinear$", "dtypes": ("float32",), "samples": 1, "isolate": False}
+    with mutant.plant("sim"):
+        (result,) = check.run(["modules"], guard=True, **options).results  # type: ignore[arg-type]
+    assert result.verdict == "failed"
+    (result,) = check.run(["modules"], guard=True, **options).results  # type: ignore[arg-type]
+    assert result.verdict in ("strict", "correct")

@@ -119,7 +119,9 @@ def values(
             except Exception:
                 exact = []
         wide = exact[position] if exact and len(exact) == len(right) else None
-        if isinstance(wide, torch.Tensor) and numerics.as_accurate(ours, native, values_of(wide).array, elementwise):
+        if isinstance(wide, torch.Tensor) and numerics.as_accurate(
+            ours, native, values_of(wide).array, elementwise, units
+        ):
             continue
         return message(plain(a), plain(e), tolerance)
     return ""

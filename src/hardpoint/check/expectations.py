@@ -125,6 +125,8 @@ NOT_GROWN: dict[str, str] = {
     "segment_reduce.lengths": "lengths must add up to the size",
     "segment_reduce.offsets": "offsets must ascend",
     "nn.functional.ctc_loss": "lengths must not exceed the sizes",
+    "nn.functional.multilabel_margin_loss": "adds the square of as many terms, whose rounding depends on the order",
+    "index_reduce": "the many equal indices round in another order",
 }
 
 #: Entries that torch documents as nondeterministic on some devices: they add into a result in any order.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from hardpoint.check import expectations
-from hardpoint.check.samples import Sample, to_device, walk, without_gradient
+from hardpoint.check.samples import Sample, noncontiguous, to_device, walk, without_gradient
 
 #: Past common tile and buffer sizes, and no multiple of a vector width.
 LARGE = 8209
@@ -33,7 +33,7 @@ def pointwise(sample: Sample, size: int) -> Sample:
 
 
 def reduced(sample: Sample, shape: tuple[int, ...]) -> Sample:
-    """A single tensor of another shape, with random elements of the sample's."""
+    """Tensors of another shape, with random elements of the sample's."""
     return _grown(sample, lambda t: _picked(t.flatten(), (*shape,)), f"{'x'.join(map(str, shape))} elements")
 
 
@@ -127,6 +127,18 @@ def shuffled(sample: Sample) -> Sample:
     return _grown(sample, lambda t: t.flatten().flip(0).reshape(t.shape), "other values")
 
 
+def denormal(sample: Sample) -> Sample:
+    """Numbers below the smallest normal one, of both signs."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        tiny = torch.finfo(tensor.dtype).smallest_normal
+        return (tensor.double().sign() * tiny * torch.rand(tensor.shape, dtype=torch.float64)).to(tensor.dtype)
+
+    return _grown(sample, change, "denormals")
+
+
 def shifted(sample: Sample) -> Sample:
     """Large values, whose exponential overflows."""
     return _grown(sample, lambda t: t + 300 if t.is_floating_point() else t, "large values")
@@ -148,7 +160,11 @@ def cases(entry: Any, function: Callable[..., Any], first: Sample, *, main: bool
         for size in sizes:
             yield pointwise(first, size)
         yield misaligned(pointwise(first, 1031))
+        # No operand is broadcast here, as in many samples.
+        yield replace(noncontiguous(reduced(first, (31, 33))), label="odd strides")
         yield shuffled(first)
+        if thorough and first.input.is_floating_point():
+            yield denormal(first)
         return
     yield misaligned(first)
     if expectations.FACTORIZATIONS.search(entry.name) or entry.name in expectations.NOT_GROWN:

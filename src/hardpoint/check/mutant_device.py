@@ -1,4 +1,4 @@
-"""A small device with streams and events in Python, and one bug of BUGS, named by ``HARDPOINT_MUTANT``.
+"""A small device with streams and events in Python, and one bug of BUGS, named by ``MUTANT_BUG``.
 
 Work runs only when something waits for it, so a missing wait gives wrong results.
 """
@@ -78,7 +78,7 @@ class Mutant(Plugin):
     name = "mutant"
 
     def __init__(self) -> None:
-        self.bug = os.environ.get("HARDPOINT_MUTANT", "")
+        self.bug = os.environ.get("MUTANT_BUG", "")
         self.blocks: dict[int, tuple[Any, int]] = {}
         self.kept: list[Any] = []
         self.used = 0
@@ -86,7 +86,7 @@ class Mutant(Plugin):
         self.streams: dict[int, Stream] = {0: Stream()}
         self.events: dict[int, Event] = {}
         if self.bug and self.bug not in BUGS:
-            raise ValueError(f"HARDPOINT_MUTANT: no bug '{self.bug}'")
+            raise ValueError(f"MUTANT_BUG: no bug '{self.bug}'")
 
     def device_count(self) -> int:
         return 1

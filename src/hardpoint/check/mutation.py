@@ -72,7 +72,7 @@ def check_runtime(bug: str, thorough: bool = False) -> subprocess.CompletedProce
     command = [sys.executable, "-m", "hardpoint.cli", "check", "abi", "runtime", "--timeout", "30"]
     return subprocess.run(
         [*command, *(["--thorough"] if thorough else [])],
-        env={**environment, "HARDPOINT_MUTANT": bug},
+        env={**environment, "MUTANT_BUG": bug},
         capture_output=True,
         text=True,
     )

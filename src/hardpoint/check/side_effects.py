@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hardpoint.check import compare
+from hardpoint.check import compare, numerics
 from hardpoint.check.samples import Sample
 
 #: Fills memory before a call, so that a result which the kernel does not write is wrong.
@@ -26,9 +26,8 @@ class Inputs:
             if actual.device.type == "cpu":
                 continue
             if not torch.equal(_bytes(expected), before):
-                with torch.no_grad():
-                    if difference := compare.values(actual.detach(), expected.detach(), device):
-                        return f"argument {position}, which the operator writes: {difference}"
+                if difference := _difference(actual.detach(), expected.detach(), device):
+                    return f"argument {position}, which the operator writes: {difference}"
                 continue
             after = _bytes(actual)
             if after.shape != before.shape:
@@ -37,6 +36,15 @@ class Inputs:
                 where = int((after != before).nonzero()[0]) // actual.element_size()
                 return f"the kernel overwrote its input: argument {position}, {changed} bytes from element {where} on"
         return ""
+
+
+def _difference(actual: torch.Tensor, expected: torch.Tensor, device: str) -> str:
+    """Compare a written argument, such as a running mean, with an error relative to its largest element."""
+    rtol, _ = numerics.TOLERANCES.get(str(expected.dtype).removeprefix("torch."), (0.0, 0.0))
+    largest = float(expected.abs().max()) if rtol and expected.numel() else 0.0
+    return compare.values(
+        actual, expected, device, tolerance=(rtol, rtol * largest) if largest < float("inf") else None
+    )
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:

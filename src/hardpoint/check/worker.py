@@ -25,6 +25,7 @@ from dataclasses import asdict
 from typing import Any
 from unittest import mock
 
+from hardpoint.check import guard
 from hardpoint.check.report import Result, Step
 
 MODES = ("abi", "runtime", "ops", "modules", "optim", "perf")
@@ -51,7 +52,12 @@ def run(mode: str, entry: str, options: dict[str, Any], step: Step) -> Result:
         warnings.simplefilter("ignore")
         try:
             module = importlib.import_module(f"hardpoint.check.{mode}")
-            result: Result = module.run(entry, mount(), options, step)
+            device = mount()
+            # Mode ops checks the zones after each call.
+            with guard.zones(bool(options.get("guard")) and mode in ("modules", "optim")) as damage:
+                result: Result = module.run(entry, device, options, step)
+                if problem := damage():
+                    result.verdict, result.failure = "failed", result.failure or problem
         except Exception as error:
             # Device errors are recorded by the entry; this is a bug in the check or in torch.
             result = Result(mode, entry, "failed", failure=f"the check itself failed: {type(error).__name__}: {error}")
