@@ -92,7 +92,9 @@ def test_copy(tmp_path):
         run(run.groups(N), out, source, N, table)
         return out
 
-    assert torch.equal(check_both(tmp_path, "copy:strided", "R=i16 T=f32 DIMS=3 INNER=1", call), source.mT.to(torch.int16))
+    assert torch.equal(
+        check_both(tmp_path, "copy:strided", "R=i16 T=f32 DIMS=3 INNER=1", call), source.mT.to(torch.int16)
+    )
 
 
 def test_copy_of_complex_numbers(tmp_path):

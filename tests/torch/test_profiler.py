@@ -110,8 +110,9 @@ def test_backward_annotations_and_schedule() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)).to("sim")
     x = torch.randn(8, 16, device="sim")
     results: list[profile] = []
-    kernels = []
-    with profile(activities=BOTH, schedule=schedule(wait=1, warmup=1, active=1), on_trace_ready=results.append) as found:
+    with profile(
+        activities=BOTH, schedule=schedule(wait=1, warmup=1, active=1), on_trace_ready=results.append
+    ) as found:
         for _ in range(3):
             with record_function("a step"):
                 model(x).square().mean().backward()
