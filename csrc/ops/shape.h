@@ -22,8 +22,8 @@ bool tril(const OpBinding& binding, Device& device, const View& out, const View&
 // out = self with its `groups` groups of channels (dimension 1) interleaved.
 bool channel_shuffle(const OpBinding& binding, Device& device, const View& out, const View& self, int64_t groups);
 
-// Gradient of unfold: the last dimension of grad holds windows of `size` elements, `step` apart; adds them to grad_input.
-// Both are contiguous.
+// Gradient of unfold: the last dimension of grad holds windows of `size` elements, `step` apart; adds them to
+// grad_input. Both are contiguous.
 bool unfold_backward(const OpBinding& binding, Device& device, const View& grad_input, const View& grad, int64_t dim,
                      int64_t size, int64_t step);
 
@@ -33,7 +33,6 @@ struct Im2colWindow {
   int64_t kernel[2], dilation[2], padding[2], stride[2];
 };
 bool im2col(const OpBinding& binding, Device& device, const View& out, const View& self, const Im2colWindow& window);
-bool col2im(const OpBinding& binding, Device& device, const View& out, const View& columns,
-            const Im2colWindow& window);
+bool col2im(const OpBinding& binding, Device& device, const View& out, const View& columns, const Im2colWindow& window);
 
 }  // namespace hp::ops
