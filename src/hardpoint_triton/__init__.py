@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import sys
 
+#: Programs are not split into threads, but Inductor's heuristics divide by this and expect what GPUs have.
+WARP_SIZE = 32
+
 
 def device_name() -> str | None:
     """Name of the device that is mounted on torch and has a compiler, or None."""

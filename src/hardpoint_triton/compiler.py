@@ -20,7 +20,7 @@ class Options:
     num_warps: int = 1
     num_ctas: int = 1
     num_stages: int = 1
-    warp_size: int = 1
+    warp_size: int = hardpoint_triton.WARP_SIZE
     cluster_dims: tuple[int, int, int] = (1, 1, 1)
     extern_libs: Any = None
     debug: bool = False

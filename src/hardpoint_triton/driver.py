@@ -55,7 +55,7 @@ class HardpointDriver(DriverBase):  # type: ignore[misc]
         name = self._name()
         compiler = core.compiler(name, 0)
         assert compiler is not None
-        return GPUTarget(name, compiler[1], 1)
+        return GPUTarget(name, compiler[1], hardpoint_triton.WARP_SIZE)
 
     def get_active_torch_device(self) -> Any:
         """The current device."""

@@ -45,6 +45,16 @@ def test_dynamic_shapes(triton_calls):
     assert triton_calls()[0] >= 3
 
 
+@pytest.mark.parametrize("sizes", [(64, 32), (3000, 7), (1, 100000)])
+def test_reductions_that_inductor_splits(sizes):
+    def f(x):
+        return (x * 2).sum(0), x.sum(), x.var(1, unbiased=False)
+
+    x = torch.rand(*sizes)
+    for got, want in zip(torch.compile(f)(x.to("sim")), f(x.double()), strict=True):
+        close(got.double(), want, 1e-3)
+
+
 def test_views_mutation_and_indexing():
     def f(x, index):
         y = x.t().contiguous()

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from hardpoint._runtime import core
+from hardpoint_triton import WARP_SIZE
 
 #: What heuristics assume to run at a time if the plug-in does not say.
 COMPUTE_UNITS = 16
@@ -33,7 +34,7 @@ def _properties(module: Any, device: Any = None) -> types.SimpleNamespace:
         multi_processor_count=found.compute_units or COMPUTE_UNITS,
         major=found.major,
         minor=found.minor,
-        warp_size=1,
+        warp_size=WARP_SIZE,
         regs_per_multiprocessor=None,
         max_threads_per_multi_processor=None,
         max_threads_per_block=1024,

@@ -9,6 +9,7 @@ import torch
 
 from hardpoint._runtime import PluginError, core
 from hardpoint.torch import device_name
+from hardpoint_triton import WARP_SIZE
 
 #: Type of an argument -> format character of the native launcher.
 FORMATS = {
@@ -54,7 +55,7 @@ def device_properties(device: int) -> dict[str, int]:
         "max_shared_mem": 1 << 30,
         "multiprocessor_count": units or 1,
         "max_num_regs": 1 << 16,
-        "warpSize": 1,
+        "warpSize": WARP_SIZE,
         "sm_clock_rate": 0,
         "mem_clock_rate": 0,
         "mem_bus_width": 0,
