@@ -38,21 +38,9 @@ using Outputs = std::vector<DenseTensor*>;
 std::array<PhiKernel*, kNumStubs> kernels{};
 int num_kernels = 0;
 
-// Whether the shapes of all outputs are known. A size that comes as a tensor is -1 until the kernel reads it.
-bool sizes_known(const Call& call) {
-  for (int i = 0; i < call.num_outputs(); ++i) {
-    for (const DenseTensor* output : call.outputs(i)) {
-      if (output == nullptr) continue;
-      const auto& dims = output->dims();
-      if (std::any_of(dims.Get(), dims.Get() + dims.size(), [](int64_t size) { return size < 0; })) return false;
-    }
-  }
-  return true;
-}
-
 void serve(Call& call) {
   const Mapping* mapping = call.kernel.mapping;
-  if (mapping != nullptr && sizes_known(call) && mapping->function(call)) return;
+  if (mapping != nullptr && mapping->function(call)) return;
   cpu_tier(call);
 }
 

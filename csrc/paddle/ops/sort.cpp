@@ -25,9 +25,16 @@ bool scatter_to_input(Call& call, const View& indices, const View& grad, int64_t
 // Attributes: k, axis, largest, sorted. Outputs: out, indices.
 bool topk(Call& call) {
   if (!supports(call)) return false;
-  const View x = call.view_of(0), out = call.allocate(0), indices = call.allocate(1);
-  if (out.numel() == 0) return true;
+  const View x = call.view_of(0);
   const int64_t axis = wrap_dim(call.integer(1), x.ndim);
+  if (call.attr<phi::Scalar>(0).FromTensor()) {  // not known when Paddle infers the shape
+    auto dims = call.input(0)->dims();
+    if (call.integer(0) < 1 || call.integer(0) > dims[axis]) return false;
+    dims[axis] = call.integer(0);
+    for (int i : {0, 1}) call.output(i)->Resize(dims);
+  }
+  const View out = call.allocate(0), indices = call.allocate(1);
+  if (out.numel() == 0) return true;
   if (out.ndim != x.ndim || indices.dtype != DType::kI64) return false;
   return hp::ops::topk(call.binding(), call.device, out, indices, x, out.sizes[axis], axis, call.attr<bool>(2),
                        call.attr<bool>(3));
