@@ -87,7 +87,7 @@ ELEMENTWISE = frozenset(
 
 #: Entries on matrices that must not have equal rows, as grown samples do: their results are then arbitrary.
 FACTORIZATIONS = re.compile(
-    r"(^|[._])(lu|qr|svd|inv|pinv|eig|eigh|eigvals|eigvalsh|det|slogdet|logdet|cond|lstsq|cholesky|ormqr|geqrf|pinverse)"
+    r"(^|[._])(lu|qr|svd|svdvals|inv|pinv|eig|eigh|eigvals|eigvalsh|det|slogdet|logdet|cond|lstsq|cholesky|ormqr|geqrf|pinverse)"
     r"($|[._])|solve|_ex$|cholesky|inverse|matrix_rank|matrix_exp|householder|ldl|tensorinv|lu_|lobpcg"
 )
 
@@ -126,6 +126,7 @@ NOT_GROWN: dict[str, str] = {
     "segment_reduce.offsets": "offsets must ascend",
     "nn.functional.ctc_loss": "lengths must not exceed the sizes",
     "nn.functional.multilabel_margin_loss": "adds the square of as many terms, whose rounding depends on the order",
+    **dict.fromkeys(("cumprod", "masked.cumprod"), "long products overflow at different elements"),
     "norm.nuc": "equal rows make the gradient arbitrary",
     "index_reduce": "the many equal indices round in another order",
 }
