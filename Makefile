@@ -15,6 +15,8 @@ JOBS   ?= 2
 PARALLEL := -n $(JOBS) --dist loadfile
 # pip, not uv: it is the installer that takes a locally provided CPU build of torch.
 TORCH  ?= 2.13.0
+# ON: compile through ccache, without precompiled headers.
+CCACHE ?= OFF
 # ON: warnings are errors. Off by default: newer compilers than CI's have newer warnings.
 STRICT ?= OFF
 # Shows what a long command is doing, and the time since make started.
@@ -66,6 +68,7 @@ $(VENV)/.docs: pyproject.toml | check-tools
 # kernels in advance, as wheels have them.
 BUILD = env TORCH_DEVICE_BACKEND_AUTOLOAD=0 CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip install --verbose \
   --disable-pip-version-check --no-build-isolation --no-deps --config-settings=cmake.define.HARDPOINT_STRICT=$(STRICT) \
+  --config-settings=cmake.define.HARDPOINT_CCACHE=$(CCACHE) \
   --config-settings=cmake.define.HARDPOINT_PREBUILD=$(1) --editable .
 
 # Each of these stamps includes the one before.
