@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hardpoint.check import paddle_suite
+from hardpoint.check import paddle_suite, paddle_worker
 from hardpoint.cli import app
 
 needs_paddle = pytest.mark.skipif(find_spec("paddle") is None, reason="Paddle is not installed")
@@ -162,6 +162,13 @@ def test_an_exclusion_needs_a_reason(tmp_path):
     found = [first.matches(*names) for names in (("test_add.py",), ("test_sub.py",), ("test_add.py", "T.t"))]
     assert found == [True, False, False]
     assert [second.matches("test_b.py", "TestB.test"), second.matches("test_b.py")] == [True, False]
+
+
+def test_a_class_fixture_belongs_to_the_tests_of_its_class():
+    fixture = "tearDownClass (__main__.create.<locals>.TestCase)"
+    assert [paddle_worker.is_fixture(name) for name in (fixture, "TestCase.test")] == [True, False]
+    assert paddle_worker.owner(fixture) == paddle_worker.owner("create.<locals>.TestCase.test_it")
+    assert paddle_worker.owner("TestCase.test") == "TestCase"
 
 
 def test_shipped_exclusions_have_reasons():
