@@ -77,7 +77,7 @@ def test_translations_have_the_same_structure(page: Path) -> None:
         re.findall(r"^(?:#+|\||-|\d\. |```|<!--)", p.read_text(), flags=re.MULTILINE)
         for p in (page, page.with_name(page.name.replace(".md", ".zh-CN.md")))
     )
-    assert len(english) > 20 or re.search("<!-- (generated: |matrix)", page.read_text())
+    assert len(english) > 5 or "<!-- generated: " in page.read_text()
     assert english == chinese
 
 

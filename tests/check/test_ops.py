@@ -160,7 +160,7 @@ def test_command(run_python, tmp_path: Path) -> None:
     assert "100.0%" in done.stdout
     report = check.Report.load(tmp_path / "r.json")
     assert {r.entry: r.verdict for r in report.results} == {"exp": "strict", "abs": "strict"}
-    assert "<td>exp</td>" in (tmp_path / "r.html").read_text()
+    assert '<td class="word">exp</td>' in (tmp_path / "r.html").read_text()
     assert "hardpoint.ops" in (tmp_path / "r.xml").read_text()
 
 

@@ -46,7 +46,7 @@ def test_device(lang: str, machine: Machine, tmp_path: Path, capsys: pytest.Capt
 
     if lang == "c":  # before anything is installed
         tested = machine.hardpoint("test", "-q", "tests/test_torch.py", "-k", "test_add or matmul", cwd=project).stdout
-        assert "6 passed" in tested
+        assert "7 passed" in tested
         assert (project / "src" / "acme" / "libacme.so").exists()
 
     # Building and checking need no framework, and HARDPOINT_DEVICE may name a device that is not installed yet.

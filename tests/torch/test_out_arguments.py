@@ -166,3 +166,13 @@ def test_an_output_may_be_the_accumulated_argument(counted) -> None:
     torch.cumsum(x, 0, out=x)
     assert x.cpu().tolist() == [[2, 0, 0], [2, 2, 0], [2, 2, 2]]
     assert all("cpu" not in calls for calls in counted().values())
+
+
+def test_an_output_may_be_the_argument_of_a_factorization() -> None:
+    a = (
+        torch.eye(4, dtype=torch.float64) * 3
+        + torch.randn(4, 4, dtype=torch.float64, generator=torch.manual_seed(0)) / 4
+    )
+    device = a.to("sim")
+    torch.linalg.inv(device, out=device)
+    torch.testing.assert_close(device.cpu(), torch.linalg.inv(a))

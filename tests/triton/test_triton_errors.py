@@ -148,8 +148,8 @@ def test_launch_hooks():
 
 def test_a_rule_that_denies_device_kernels():
     x = torch.ones(16, device="sim")
+    kernels.add[(1,)](x, x, x, 16, BLOCK=64)  # rules for unknown operators warn
     with (
-        pytest.warns(UserWarning, match="matches no torch operator"),
         hardpoint.fallback("triton::add"),
         pytest.raises(NotImplementedError, match="a rule denies triton::add"),
     ):

@@ -79,15 +79,15 @@ class Session final : public libkineto::IActivityProfilerSession {
     }
     std::set<int64_t> devices;
     for (const auto& row : rows_) devices.insert(row.first);
-    for (const int64_t index : devices) {
-      const std::string label = runtime().name() + ":" + std::to_string(index);
-      logger.handleDeviceInfo({index, index + libkineto::kExceedMaxPid, label, label}, first);
-    }
+    for (const int64_t index : devices) logger.handleDeviceInfo(info(index), first);
     records_.clear();
   }
 
-  // Several devices: processTrace names them.
-  std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override { return nullptr; }
+  // Kineto names the rows of GPUs after processTrace, and takes one name from here: the first device's.
+  std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override {
+    if (rows_.empty()) return nullptr;
+    return std::make_unique<libkineto::DeviceInfo>(info(rows_.begin()->first));
+  }
   std::vector<libkineto::ResourceInfo> getResourceInfos() override { return {}; }
   std::unique_ptr<libkineto::CpuTraceBuffer> getTraceBuffer() override { return std::move(buffer_); }
 
@@ -109,6 +109,11 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
  private:
+  static libkineto::DeviceInfo info(int64_t index) {
+    const std::string label = runtime().name() + ":" + std::to_string(index);
+    return {index, index + libkineto::kExceedMaxPid, label, label};
+  }
+
   libkineto::GenericTraceActivity& new_activity(ActivityType type, const std::string& name, int64_t start, int64_t end,
                                                 const libkineto::ITraceActivity* linked, bool starts_arrow) {
     buffer_->emplace_activity(buffer_->span, type, name);

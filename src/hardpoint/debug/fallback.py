@@ -175,11 +175,12 @@ def _warn_if_unmatched(rules: list[Rule]) -> None:
     if names is None:
         _unchecked[:] = rules
         return
-    # Paddle's operators cannot be listed: with both frameworks, only patterns for aten:: can be checked.
+    # Paddle's operators and Triton's kernels cannot be listed: with both frameworks, only patterns for aten:: can be
+    # checked.
     both = "paddle" in sys.modules
     known: set[str] = set().union(*map(spellings, names())) if rules else set()
     for pattern, _ in rules:
-        if pattern == ".*" or (both and not pattern.startswith("aten::")):
+        if pattern == ".*" or pattern.startswith("triton::") or (both and not pattern.startswith("aten::")):
             continue
         if not any(re.fullmatch(pattern, name) for name in known):
             similar = difflib.get_close_matches(pattern, (name for name in known if ":" not in name), 1, 0.7)
