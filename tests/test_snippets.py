@@ -31,7 +31,7 @@ SNIPPETS = {
 
 
 @pytest.mark.parametrize("code", SNIPPETS.values())
-def test_snippet(code: str) -> None:
+def test_snippet(code: str, tmp_path: Path) -> None:
     environment = dict(os.environ)
     if "import paddle" in code:
         if find_spec("paddle") is None:
@@ -40,7 +40,7 @@ def test_snippet(code: str) -> None:
         library = package_file("../paddle_custom_device/libhardpoint_paddle.so").resolve()
         environment.setdefault("CUSTOM_DEVICE_ROOT", str(library.parent))
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
