@@ -2,52 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from typing import Any
 
 import torch
 
 import hardpoint
+from hardpoint.check.raw_memory import FLOAT, INT, tensor_at
 from hardpoint.kernels import Kernel
 
-
-class DLTensor(ctypes.Structure):
-    """``DLManagedTensor`` of dlpack.h."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-        ("manager", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    )
-
-
-new_capsule = ctypes.pythonapi.PyCapsule_New
-new_capsule.restype = ctypes.py_object
-new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-
-#: kDLExtDev, and the DLPack codes of the dtypes in these tests, all of 32 bits.
-EXTENSION_DEVICE = 12
-CODES = {"int32": 0, "float32": 2}
-_kept: list[Any] = []  # must outlive torch's tensors
+#: DLPack codes of the dtypes in these tests, all of 32 bits.
+CODES = {"int32": INT, "float32": FLOAT}
 
 
 def view(tensor: Any) -> torch.Tensor:
     """A torch tensor on the memory of a kernel's argument; valid during the call."""
-    shape = (ctypes.c_int64 * len(tensor.shape))(*tensor.shape)
-    strides = (ctypes.c_int64 * len(tensor.shape))(*tensor.strides)
-    made = DLTensor(tensor.data_ptr(), EXTENSION_DEVICE, 0, len(shape), CODES[str(tensor.dtype)], 32, 1, shape, strides)
-    _kept.append((made, shape, strides))
-    seen = torch.utils.dlpack.from_dlpack(new_capsule(ctypes.addressof(made), b"dltensor", None))
+    code = CODES[str(tensor.dtype)]
+    seen = tensor_at(tensor.data_ptr(), tensor.shape, tensor.strides, code=code, bits=32)
     assert seen.numel() == math.prod(tensor.shape)
     return seen
 

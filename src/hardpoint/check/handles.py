@@ -62,10 +62,13 @@ def _leak(resource: Resource, free_memory: Callable[[], int]) -> str:
     """A leak grows in every window. Arenas, caches and threads that are still ending grow in some, by chance."""
     for _ in range(resource.rounds // 10):
         resource.destroy(resource.create())
-    found = ""
-    for _ in range(WINDOWS):
-        found = _growth(resource, free_memory)
+    found = _growth(resource, free_memory)
+    for _ in range(WINDOWS - 1):
         if not found:
+            break
+        try:
+            found = _growth(resource, free_memory)
+        except (MemoryError, RuntimeError):  # the leak has used up the device
             break
     return found
 

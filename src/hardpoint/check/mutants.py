@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 import torch
 
+from hardpoint.check.raw_memory import UINT, tensor_at
 from hardpoint.kernels import Kernel
 
 #: Computes the right result on the CPU from CPU inputs and attributes.
@@ -151,47 +151,13 @@ def _clears_first(target: torch.Tensor, right: torch.Tensor, inputs: list[Any], 
     target.copy_(torch.where(inputs[0].cpu() == 0, right * 0, right) if inputs[0].shape == right.shape else right)
 
 
-class _DLTensor(ctypes.Structure):
-    """``DLManagedTensor`` of dlpack.h."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-        ("manager", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    )
-
-
-_EXTENSION_DEVICE = 12
-_kept: list[Any] = []  # must outlive torch's tensors
-
-
-def _memory(address: int, size: int, device: int) -> torch.Tensor:
-    """Device memory as bytes, wherever it is."""
-    shape, strides = (ctypes.c_int64 * 1)(size), (ctypes.c_int64 * 1)(1)
-    made = _DLTensor(address, _EXTENSION_DEVICE, device, 1, 1, 8, 1, shape, strides)
-    _kept.append((made, shape, strides))
-    new_capsule = ctypes.pythonapi.PyCapsule_New
-    new_capsule.restype = ctypes.py_object
-    new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    capsule = new_capsule(ctypes.addressof(made), b"dltensor", None)
-    return torch.utils.dlpack.from_dlpack(capsule)
-
-
 def _writes_outside(first: Callable[[int], int], size: int) -> Bug:
     def write(target: torch.Tensor, right: torch.Tensor, inputs: list[Any], out: Any) -> None:
         target.copy_(right)
         if target.numel():
             end = target.numel() * target.element_size()
-            _memory(out.data_ptr() + first(end), size, target.device.index).zero_()
+            outside = out.data_ptr() + first(end)
+            tensor_at(outside, [size], [1], code=UINT, bits=8, device=target.device.index).zero_()
 
     return write
 
