@@ -1,4 +1,4 @@
-"""ABI stability: a plug-in built with the 1.0 header still loads."""
+"""ABI stability: plug-ins built with the headers of 1.0 and 1.1 still load."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 from plugin_tools import ROOT, ask_python, compile_c, layout
 
-from hardpoint._runtime import include_dir
+from hardpoint._runtime import ABI, include_dir
 
-FROZEN = ROOT / "tests" / "fixtures" / "plugin_1_0.h"
+FROZEN = sorted((ROOT / "tests" / "fixtures").glob("plugin_1_?.h"))
+NAMES = [path.stem for path in FROZEN]
 
 
-def test_tables_only_grow_at_their_end(tmp_path: Path) -> None:
-    old, new = layout(FROZEN, tmp_path), layout(include_dir() / "hardpoint" / "plugin.h", tmp_path)
+def test_every_older_minor_is_frozen() -> None:
+    assert [f"plugin_1_{minor}" for minor in range(ABI[1])] == NAMES
+
+
+@pytest.mark.parametrize("frozen", FROZEN, ids=NAMES)
+def test_tables_only_grow_at_their_end(frozen: Path, tmp_path: Path) -> None:
+    old, new = layout(frozen, tmp_path), layout(include_dir() / "hardpoint" / "plugin.h", tmp_path)
     assert {"HpHost", "HpPlugin", "HpStreams", "HpEvents", "HpInfo", "HpPinned", "HpPeer"} <= set(old)
     for struct, fields in old.items():
         kept = dict(list(new[struct].items())[: len(fields)])
@@ -24,9 +30,10 @@ def test_tables_only_grow_at_their_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_plugin_built_with_the_1_0_header(tmp_path: Path) -> None:
+@pytest.mark.parametrize("frozen", FROZEN, ids=NAMES)
+def test_plugin_built_with_an_old_header(frozen: Path, tmp_path: Path) -> None:
     (tmp_path / "hardpoint").mkdir()
-    shutil.copy(FROZEN, tmp_path / "hardpoint" / "plugin.h")
+    shutil.copy(frozen, tmp_path / "hardpoint" / "plugin.h")
     flags = ("-Wno-unused", "-shared", "-fPIC", f"-I{tmp_path}")
     path = compile_c(ROOT / "tests" / "fixtures" / "plugin.c", tmp_path / "libtest.so", *flags)
     code = """

@@ -14,10 +14,13 @@ from hardpoint._plugin_tables import (
     EXTENSION_TABLES,
     EXTENSIONS,
     REQUIRED,
+    AttributesStruct,
     Host,
     LaunchArgStruct,
+    LaunchStruct,
     PluginTable,
     PropertiesStruct,
+    TraceRecordStruct,
 )
 from hardpoint._runtime import include_dir
 from hardpoint.plugin import (
@@ -25,9 +28,11 @@ from hardpoint.plugin import (
     DeviceError,
     Element,
     LaunchArg,
+    LaunchFlag,
     Plugin,
     Reduction,
     Status,
+    TraceKind,
 )
 
 DEFERRED = {"HARDPOINT_PLUGIN_PATH": str(ROOT / "tests" / "fixtures" / "deferred.py"), "HARDPOINT_DEVICE": "deferred"}
@@ -46,7 +51,14 @@ def offsets(table: Any) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize(
     ("struct", "table"),
-    [("HpPlugin", PluginTable), ("HpProperties", PropertiesStruct), ("HpLaunchArg", LaunchArgStruct)],
+    [
+        ("HpPlugin", PluginTable),
+        ("HpProperties", PropertiesStruct),
+        ("HpLaunchArg", LaunchArgStruct),
+        ("HpLaunch", LaunchStruct),
+        ("HpAttributes", AttributesStruct),
+        ("HpTraceRecord", TraceRecordStruct),
+    ],
 )
 def test_layout(struct: str, table: Any, header: Layout) -> None:
     assert {"": (0, ctypes.sizeof(table)), **offsets(table)} == header[struct]
@@ -75,9 +87,11 @@ def test_status_codes() -> None:
 
 def test_elements_and_reductions() -> None:
     text = (include_dir() / "hardpoint" / "plugin.h").read_text()
-    for kind in (Element, Reduction):
+    for kind, prefix in ((Element, "HP_"), (Reduction, "HP_"), (TraceKind, "HP_TRACE_")):
         inside = text[text.index(f"typedef enum Hp{kind.__name__} {{") : text.index(f"}} Hp{kind.__name__};")]
-        assert [f"HP_{member.name} = {member.value}" for member in kind] == re.findall(r"HP_\w+ = \d+", inside)
+        assert [f"{prefix}{member.name} = {member.value}" for member in kind] == re.findall(r"HP_\w+ = \d+", inside)
+    for flag in LaunchFlag:
+        assert f"HP_LAUNCH_{flag.name} = {flag.value}" in text
     assert f"#define HP_GROUP_ID_BYTES {GROUP_ID_BYTES}\n" in text
 
 

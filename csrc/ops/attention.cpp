@@ -50,7 +50,7 @@ void add_dropout(TemplateCall& call, const AttentionArgs& args) {
   call.value(DropoutArgs{std::llround(p * 65536), p == 1 ? 0 : 1 / (1 - p)});
 }
 
-bool one_work_item(const Device& device) { return device.plugin.compiler.group_size == 1; }
+bool one_work_item(const Device& device) { return device.group_size() == 1; }
 
 }  // namespace
 

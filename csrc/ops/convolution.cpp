@@ -71,7 +71,7 @@ ConvolutionShape relate(const View& x, const View& y, const View& weight, const 
 }
 
 bool has_vectors(const Device& device, DType dtype, const ConvolutionShape& g) {
-  return device.plugin.compiler.group_size == 1 && is_float(dtype) && volume(g.kernel) <= kMaxTaps;
+  return device.group_size() == 1 && is_float(dtype) && volume(g.kernel) <= kMaxTaps;
 }
 
 // A padded copy of a tensor in scratch memory.

@@ -18,7 +18,7 @@ bool forward(const OpBinding& binding, Device& device, const View& out, const Vi
   static KernelTemplate kernels("distance:forward", {"T"}, {"NORM", "PAIRS"});
   if (!can_run_portable(binding, a)) return false;
   TemplateCall call(kernels, device, {a.dtype}, {norm_of(p), pairs});
-  const int64_t m = a.sizes[a.ndim - 1], all = out.numel(), group = device.plugin.compiler.group_size;
+  const int64_t m = a.sizes[a.ndim - 1], all = out.numel(), group = device.group_size();
   const int64_t each = group == 1 ? call.rows_per_group(m) : group;
   call.arg(out).arg(a).arg(b).integer(all).integer(a.sizes[a.ndim - 2]).integer(b.sizes[b.ndim - 2]).integer(m);
   return call.real(p, a.dtype).integer(each).run(binding, ceil_div(all, each));

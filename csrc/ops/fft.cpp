@@ -41,7 +41,7 @@ bool transform(const OpBinding& binding, Device& device, const View& out, const 
   const FftPlan plan(n);
   TemplateCall call(kernels, device, {real}, {kind, plan.bluestein});
   if (!call.available()) return false;
-  const bool cpu = device.plugin.compiler.group_size == 1;
+  const bool cpu = device.group_size() == 1;
   int64_t batch = 1;
   while (cpu && batch < kLanes && batch * 2 * plan.size <= kLaneElements && batch * 4 < lines) batch *= 2;
   const int64_t blocks = ceil_div(lines, batch), room = kScratchElements / (4 * plan.size * batch);

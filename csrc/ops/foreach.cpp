@@ -61,7 +61,7 @@ void launch_some(TemplateCall& call, Operator& op, const Device& device, const F
   }
   table.first[kSlots] = groups;
   // One group for all tensors if they are small and a group is one work-item, or if outputs overlap.
-  table.together = (device.plugin.compiler.group_size == 1 && call.groups_for(elements) <= 1) ||
+  table.together = (device.group_size() == 1 && call.groups_for(elements) <= 1) ||
                    overlap<kSlots>(list.out, begin, std::min(count, begin + kSlots));
   call.value(table).launch(op, table.together ? 1 : groups);
 }

@@ -24,7 +24,7 @@ GridSamplerShape shape_of(const View& self, const View& out, bool align) {
 
 // Samples per work-group: enough work for a single work-item, or one sample per work-item.
 int64_t elements_each(const TemplateCall& call, const Device& device, int64_t work) {
-  return std::max<int64_t>(call.rows_per_group(work), device.plugin.compiler.group_size);
+  return std::max<int64_t>(call.rows_per_group(work), device.group_size());
 }
 
 }  // namespace

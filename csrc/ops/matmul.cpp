@@ -39,7 +39,7 @@ int64_t part_size(int64_t size, int64_t max, int64_t unit) {
 // depend on the number of threads.
 int64_t partition(const Device& device, MatmulShape& g) {
   g.per_group = 1;
-  if (device.plugin.compiler.group_size != 1) {
+  if (device.group_size() != 1) {
     g.rows = g.columns = 64;
   } else {
     // Use the largest blocks, to amortize packing the operands. Halve them while there are too few blocks for many
@@ -167,8 +167,8 @@ bool addmm(const OpBinding& binding, const Kernel* vendor_product, Device& devic
   // Products with few rows or columns are memory-bound: on a CPU the portable kernel, which fuses the sum, is as fast.
   const int d = out.ndim - 2;
   constexpr int64_t kFew = 8;
-  const bool prefer_portable = binding.portable_allowed && device.plugin.compiler.group_size == 1 &&
-                               std::min(out.sizes[d], out.sizes[d + 1]) <= kFew;
+  const bool prefer_portable =
+      binding.portable_allowed && device.group_size() == 1 && std::min(out.sizes[d], out.sizes[d + 1]) <= kFew;
   if (vendor_product != nullptr && !prefer_portable && supported(out.dtype) && !overlap(out, self) &&
       (plain || (exact && binding.portable_allowed)) &&
       call_vendor(binding.op, vendor_product, device, {output(out), input(a), input(b)})) {

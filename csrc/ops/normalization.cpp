@@ -47,8 +47,7 @@ bool rows_backward(const OpBinding& binding, Device& device, const View& out, co
   TemplateCall finish(sums, device, {input.dtype, parameters});
   if (!call.available() || !finish.available()) return false;
   // The number of parts must not depend on the number of threads, because sums depend on it.
-  const int64_t group_size = device.plugin.compiler.group_size,
-                max_groups = group_size == 1 ? kMaxParts : kMaxPartsOfGroups;
+  const int64_t group_size = device.group_size(), max_groups = group_size == 1 ? kMaxParts : kMaxPartsOfGroups;
   const int64_t rows = input.numel() / n, per_group = std::max(call.rows_per_group(n), ceil_div(rows, max_groups));
   const int64_t groups = ceil_div(rows, per_group);
   const Scratch scratch(device, parts ? groups * 2 * n * info(accumulator(input.dtype)).bytes : 0);
@@ -126,7 +125,7 @@ bool batch_norm(const OpBinding& binding, Device& device, const View& out, const
   const bool innermost = channels_innermost(input);
   const DType parameters = first_defined({&norm.weight, &norm.bias}, sums),
               running = first_defined({&norm.running_mean, &norm.running_var}, sums);
-  if (!innermost && device.plugin.compiler.group_size != 1) {
+  if (!innermost && device.group_size() != 1) {
     PortableScope scope(binding);
     return split_batch_norm(binding, device, out, input, norm, parameters, running) && scope.done();
   }
@@ -154,7 +153,7 @@ bool batch_norm_backward(const OpBinding& binding, Device& device, const View& o
   const bool innermost = channels_innermost(input);
   const DType parameters = first_defined({&norm.weight, &grad_weight, &grad_bias}, sums),
               running = first_defined({&norm.running_mean, &norm.running_var}, sums);
-  if (!innermost && device.plugin.compiler.group_size != 1) {
+  if (!innermost && device.group_size() != 1) {
     PortableScope scope(binding);
     return split_batch_norm_backward(binding, device, out, grad_weight, grad_bias, grad, input, norm, parameters,
                                      running) &&

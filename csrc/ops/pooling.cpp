@@ -66,7 +66,7 @@ bool largest(const OpBinding& binding, Device& device, const View& out, const Vi
   const int64_t per_group = call.rows_per_group(g.planes.out[2] * g.window());
   call.arg(out).arg(indices).arg(self).pointer(samples.defined() ? samples.data : self.data);
   call.integer(rows).integer(per_group).integer(rank).value(g);
-  if (device.plugin.compiler.group_size == 1) return call.run(binding, ceil_div(rows, per_group));
+  if (device.group_size() == 1) return call.run(binding, ceil_div(rows, per_group));
   return call.run_elements(binding, rows * g.planes.out[2]);
 }
 
@@ -144,7 +144,7 @@ bool fractional_max_pool(const OpBinding& binding, Device& device, const View& o
 bool max_pool_backward(const OpBinding& binding, Device& device, const View& grad_input, const View& grad,
                        const View& indices, int rank, const PoolingWindow* windows) {
   if (call_vendor(binding, device, {output(grad_input), input(grad), input(indices)})) return true;
-  if (windows != nullptr && device.plugin.compiler.group_size != 1) {
+  if (windows != nullptr && device.group_size() != 1) {
     return gather(binding, device, grad_input, grad, indices, shape_of(grad_input, grad, rank, windows));
   }
   return scatter(binding, device, grad_input, grad, indices, rank, 1);

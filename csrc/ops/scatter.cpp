@@ -23,7 +23,7 @@ struct Partition {
 Partition make_partition(const Device& device, const IndexTensor& target, int64_t rows, int64_t columns, int64_t extent,
                          bool fixed) {
   Partition partition{rows, columns, columns, 1, extent, target.limit, target.wrap, target.step};
-  const int64_t group_size = device.plugin.compiler.group_size;
+  const int64_t group_size = device.group_size();
   const int64_t target_groups = std::min<int64_t>(ceil_div(rows * columns, 8192), group_size == 1 ? 32 : 1024);
   int64_t ranges = 1;
   if (group_size > 1) {

@@ -49,7 +49,7 @@ bool shared(const RowShape& rows) { return rows.outer * rows.inner < 8 && rows.n
 struct RowLaunch {
   RowLaunch(TemplateCall& call, Device& device, const View& self, const RowShape& rows, int64_t need)
       : per_group(call.rows_per_group(rows.n)), groups((rows.outer * rows.inner + per_group - 1) / per_group) {
-    if (need <= kStack && device.plugin.compiler.group_size == 1) return;
+    if (need <= kStack && device.group_size() == 1) return;
     groups = std::min(groups, kSlots);
     scratch.emplace(device, groups * 2 * rows.n * item_bytes(self.dtype));
   }

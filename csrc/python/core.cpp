@@ -3,6 +3,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
+#include <cstring>
+#include <iterator>
 #include <optional>
 
 #include "core/dispatch/launch.h"
@@ -45,6 +48,70 @@ py::list devices_of(const std::string& name) {
   return devices;
 }
 
+// Bits of HpProperties.native_elements, in their order.
+constexpr const char* kElementNames[] = {"uint8",   "int8",     "int16",   "int32",  "int64",
+                                         "float16", "bfloat16", "float32", "float64"};
+
+std::string uuid_text(const unsigned char (&uuid)[16]) {
+  std::string text;
+  bool known = false;
+  for (int i = 0; i < 16; ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", uuid[i]);
+    text += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(digits);
+    known = known || uuid[i] != 0;
+  }
+  return known ? text : "";
+}
+
+template <size_t size>
+std::string text_of(const char (&field)[size]) {
+  return std::string(field, strnlen(field, size));
+}
+
+py::dict properties_of(const std::string& runtime, int index) {
+  const hp::Device& device = runtime_named(runtime).device(index);
+  HpProperties found;
+  {
+    py::gil_scoped_release release;
+    found = device.properties();
+  }
+  py::list native;
+  for (size_t i = 0; i < std::size(kElementNames); ++i) {
+    if (found.native_elements >> i & 1) native.append(kElementNames[i]);
+  }
+  py::dict result;
+  result["name"] = text_of(found.name);
+  result["total_memory"] = found.total_memory;
+  result["compute_units"] = found.compute_units;
+  result["major"] = found.version_major;
+  result["minor"] = found.version_minor;
+  result["uuid"] = uuid_text(found.uuid);
+  result["pci_id"] = text_of(found.pci_id);
+  result["max_allocation"] = found.max_allocation;
+  result["native_dtypes"] = native;
+  result["L2_cache_size"] = found.cache_bytes;
+  result["clock_rate"] = found.clock_khz;
+  result["memory_clock_rate"] = found.memory_clock_khz;
+  result["memory_bus_width"] = found.memory_bus_bits;
+  result["warp_size"] = found.simd_width;
+  result["max_threads_per_block"] = found.max_group_size;
+  result["shared_memory_per_block"] = found.local_memory != 0 ? found.local_memory : device.local_memory();
+  result["shared_memory_per_block_optin"] = found.max_local_memory;
+  result["regs_per_multiprocessor"] = found.unit_registers;
+  return result;
+}
+
+using Triple = std::array<uint32_t, 3>;
+
+std::vector<HpLaunchArg> launch_args(const std::vector<std::pair<bool, std::string>>& values) {
+  std::vector<HpLaunchArg> args;
+  for (const auto& [is_pointer, value] : values) {
+    args.push_back({value.data(), static_cast<uint32_t>(value.size()), is_pointer ? 1u : 0u});
+  }
+  return args;
+}
+
 // A Python observer, called as callback(operator, tier, begin).
 struct PythonObserver {
   py::function callback;
@@ -68,8 +135,11 @@ PYBIND11_MODULE(_core, m) {
       .def_readonly("device_count", &hp::Plugin::device_count)
       .def_readonly("abi_minor", &hp::Plugin::abi_minor)
       .def_property_readonly("extensions", &hp::Plugin::extensions)
-      .def("has_kernel", [](const hp::Plugin& plugin, const std::string& name) {
-        return plugin.find_kernel(name).function != nullptr;
+      .def("has_kernel", [](const hp::Plugin& plugin,
+                            const std::string& name) { return plugin.find_kernel(name).function != nullptr; })
+      .def("loads", &hp::Plugin::loads)
+      .def("private_function", [](const hp::Plugin& plugin, const std::string& name) {
+        return reinterpret_cast<uintptr_t>(plugin.private_function(name));
       });
   m.def(
       "load", [](const std::string& path) { return std::const_pointer_cast<hp::Plugin>(hp::Plugin::load(path)); },
@@ -86,6 +156,17 @@ PYBIND11_MODULE(_core, m) {
     return names;
   });
   m.def("devices", &devices_of);
+  m.def("properties", &properties_of);
+  m.def("can_access", [](const std::string& name, int dst, int src) {
+    hp::Runtime& runtime = runtime_named(name);
+    return runtime.can_access(runtime.device(dst), runtime.device(src));
+  });
+ m.def("fill_memory", [](const std::string& name, int index, uintptr_t address, uint8_t value, size_t bytes) {
+    hp::Device& device = runtime_named(name).device(index);
+    py::gil_scoped_release release;
+    device.fill(reinterpret_cast<void*>(address), value, bytes, hp::current_stream(device));
+  });
+  m.def("shut_down", &hp::Runtime::shut_down, py::call_guard<py::gil_scoped_release>());
   m.def("set_timeout_ms", &hp::Runtime::set_timeout_ms);
   m.def("timeout_ms", &hp::Runtime::timeout_ms);
 
@@ -141,7 +222,7 @@ PYBIND11_MODULE(_core, m) {
     hp::Device& device = runtime_named(runtime).device(index);
     const HpCompiler& compiler = device.plugin.compiler;
     if (compiler.compile == nullptr) return py::none();
-    return py::make_tuple(std::string(compiler.dialect), std::string(compiler.fingerprint(index)), compiler.group_size);
+    return py::make_tuple(std::string(compiler.dialect), std::string(compiler.fingerprint(index)), device.group_size());
   });
   m.def("compile", [](const std::string& runtime, int index, const std::string& source, const std::string& options) {
     hp::Device& device = runtime_named(runtime).device(index);
@@ -163,15 +244,35 @@ PYBIND11_MODULE(_core, m) {
     hp::Device& device = runtime_named(runtime).device(index);
     hp::Operator& op = hp::Operator::intern(op_name);
     if (!op.allows(hp::Tier::kPortable)) return false;
-    std::vector<HpLaunchArg> args;
-    for (const auto& [is_pointer, value] : values) {
-      args.push_back({value.data(), static_cast<uint32_t>(value.size()), is_pointer ? 1u : 0u});
-    }
+    const std::vector<HpLaunchArg> args = launch_args(values);
     py::gil_scoped_release release;
     hp::launch_groups(op, {reinterpret_cast<HpFunction>(function), 1}, hp::current_stream(device), groups, args.data(),
                       static_cast<uint32_t>(args.size()));
     op.count(hp::Tier::kPortable);
     return true;
+  });
+
+  m.def("launch_with", [](const std::string& runtime, int index, const std::string& op_name, uintptr_t function,
+                          const Triple& groups, const Triple& group_size, uint32_t local_bytes, const Triple& cluster,
+                          uint32_t flags, const std::vector<std::pair<bool, std::string>>& values) {
+    hp::Device& device = runtime_named(runtime).device(index);
+    hp::Operator& op = hp::Operator::intern(op_name);
+    const std::vector<HpLaunchArg> args = launch_args(values);
+    const HpLaunch options = {
+        sizeof(HpLaunch), {groups[0], groups[1], groups[2]},    {group_size[0], group_size[1], group_size[2]},
+        local_bytes,      {cluster[0], cluster[1], cluster[2]}, flags};
+    py::gil_scoped_release release;
+    hp::launch_with(op, reinterpret_cast<HpFunction>(function), hp::current_stream(device), options, args.data(),
+                    static_cast<uint32_t>(args.size()));
+    op.count(hp::Tier::kPortable);
+  });
+  m.def("function_attributes", [](const std::string& runtime, int index, uintptr_t function) {
+    const HpAttributes found =
+        hp::function_attributes(runtime_named(runtime).device(index), reinterpret_cast<HpFunction>(function));
+    return std::map<std::string, uint32_t>{{"registers", found.registers},
+                                           {"spilled_bytes", found.spilled_bytes},
+                                           {"local_bytes", found.local_bytes},
+                                           {"max_group_size", found.max_group_size}};
   });
 
   py::class_<hp::GridLauncher>(m, "GridLauncher")

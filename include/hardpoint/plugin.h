@@ -8,13 +8,15 @@
  *  - Every table starts with `size_t struct_size`, which the plug-in sets to the size it was compiled with. Tables only
  *    grow at their end; a field that is NULL or beyond struct_size means "not provided". The elements of arrays
  *    (HpKernel, HpLaunchArg) never change.
- *  - A plug-in has no current device: calls name theirs, except for pinned memory (any device) and communicators, which
- *    belong to one.
- *  - Functions may be called from any thread, concurrently.
+ *  - A plug-in has no current device: a call names its device first. Without a device are pinned memory and tracing
+ *    (for all devices), communicators (they belong to one), `release_binary`, `shutdown` and `private_function`.
+ *  - Functions may be called from any thread, concurrently. The plug-in's own threads may call host->log and a trace's
+ *    `record`, and nothing else of the host: the rest refers to the thread that makes a contract call.
  *  - No exception may cross this boundary: a function returns HP_OK, or host->fail(status, message).
  *  - Strings and tables that the plug-in returns must stay valid and unchanged until the process ends.
  *  - A child of fork() cannot use a device that its parent used. Functions return an error there, except `free`,
- *    `destroy`, `unload` and `release_binary`, which do nothing and return HP_OK.
+ *    `destroy`, `unload`, `release_binary` and `HpTracing.stop`, which do nothing and return HP_OK. `shutdown` is not
+ *    called there.
  */
 #ifndef HARDPOINT_PLUGIN_H_
 #define HARDPOINT_PLUGIN_H_
@@ -27,7 +29,7 @@ extern "C" {
 #endif
 
 #define HP_ABI_MAJOR 1 /* must match the host's */
-#define HP_ABI_MINOR 1 /* may be older or newer */
+#define HP_ABI_MINOR 2 /* may be older or newer */
 
 /* Required alignment of the pointers that `allocate` returns, in bytes. */
 #define HP_ALIGNMENT 64
@@ -87,6 +89,10 @@ typedef struct HpHost {
    * uses it is queued. */
   HpStatus (*scratch_allocate)(int device, size_t bytes, void** ptr);
   void (*scratch_free)(int device, void* ptr);
+
+  /* The number of the launch, copy or fill that this thread is making, for HpTraceRecord.correlation; 0 while no trace
+   * runs. Store it with the queued work. (since 1.2: NULL or beyond struct_size in older hosts) */
+  uint64_t (*correlation)(void);
 } HpHost;
 
 /* Streams (optional; default: one stream per device, and every call is synchronous). */
@@ -101,6 +107,10 @@ typedef struct HpStreams {
   HpStatus (*synchronize)(int device, HpStream stream, uint32_t timeout_ms);
   /* HP_OK if all work is done, else HP_NOT_READY. (optional; default: synchronize) */
   HpStatus (*query)(int device, HpStream stream);
+  /* Calls function(data) on any thread once the work queued so far is done, also if it failed; a lost device may drop
+   * the call. Later work on `stream` waits for it. The function does not call the plug-in. (since 1.2; optional;
+   * default: Hardpoint synchronizes the stream and calls the function itself) */
+  HpStatus (*call_host)(int device, HpStream stream, void (*function)(void* data), void* data);
 } HpStreams;
 
 /* Events (optional; default: Hardpoint synchronizes streams instead). */
@@ -124,6 +134,18 @@ typedef struct HpEvents {
   HpStatus (*elapsed)(int device, HpEvent start, HpEvent end, double* milliseconds);
 } HpEvents;
 
+typedef enum HpElement {
+  HP_UINT8 = 0,
+  HP_INT8 = 1,
+  HP_INT16 = 2,
+  HP_INT32 = 3,
+  HP_INT64 = 4,
+  HP_FLOAT16 = 5,
+  HP_BFLOAT16 = 6,
+  HP_FLOAT32 = 7,
+  HP_FLOAT64 = 8
+} HpElement;
+
 typedef struct HpProperties {
   size_t struct_size;    /* set by Hardpoint: write no more bytes than this. The rest is zero, which means unknown. */
   char name[128];        /* marketing name, zero-terminated */
@@ -131,6 +153,21 @@ typedef struct HpProperties {
   int32_t compute_units;
   int32_t version_major; /* of the device's instruction set or generation, as the vendor counts */
   int32_t version_minor;
+  /* Since 1.2. */
+  unsigned char uuid[16];
+  char pci_id[16];          /* "0000:3b:00.0" */
+  uint64_t max_allocation;  /* largest `allocate`, in bytes */
+  uint64_t native_elements; /* bits 1 << HpElement: types that the device computes in */
+  uint64_t cache_bytes;     /* last-level cache */
+  uint32_t clock_khz;       /* compute units, at most */
+  uint32_t memory_clock_khz;
+  uint32_t memory_bus_bits;
+  uint32_t simd_width;       /* work-items that run in lockstep: warp, wavefront, sub-group */
+  uint32_t group_size;       /* of this device; replaces HpCompiler.group_size */
+  uint32_t max_group_size;   /* work-items of the largest group */
+  uint32_t local_memory;     /* of this device; replaces HpCompiler.local_memory */
+  uint32_t max_local_memory; /* bytes per group that HpLaunch.local_bytes can reach, static part included */
+  uint32_t unit_registers;   /* 32-bit registers of a compute unit */
 } HpProperties;
 
 /* Device properties and memory usage (optional, as is each function; default: the plug-in's name, 0 bytes). */
@@ -153,6 +190,8 @@ typedef struct HpPeer {
   /* Queued on `stream`, which belongs to src_device. HP_NOT_SUPPORTED: these two have no link, copy through the host.
    */
   HpStatus (*copy)(int dst_device, void* dst, int src_device, const void* src, size_t bytes, HpStream stream);
+  /* Sets *yes to 1 if the two devices have a direct link, else to 0. (since 1.2; optional; default: yes) */
+  HpStatus (*can_access)(int dst_device, int src_device, int* yes);
 } HpPeer;
 
 /* Memory shared between processes (optional; default: tensors are sent by copy). */
@@ -172,18 +211,6 @@ typedef struct HpInterprocess {
  * processes. Work that the other processes do not join within the timeout fails: synchronizing the stream returns
  * HP_TIMEOUT, with a message that names the call and the missing rank. Sizes may be 0. */
 #define HP_GROUP_ID_BYTES 128
-
-typedef enum HpElement {
-  HP_UINT8 = 0,
-  HP_INT8 = 1,
-  HP_INT16 = 2,
-  HP_INT32 = 3,
-  HP_INT64 = 4,
-  HP_FLOAT16 = 5,
-  HP_BFLOAT16 = 6,
-  HP_FLOAT32 = 7,
-  HP_FLOAT64 = 8
-} HpElement;
 
 typedef enum HpReduction { HP_SUM = 0, HP_PRODUCT = 1, HP_MIN = 2, HP_MAX = 3, HP_MEAN = 4 } HpReduction;
 
@@ -236,6 +263,29 @@ typedef struct HpLaunchArg {
   uint32_t is_pointer; /* 1 for a pointer into device memory */
 } HpLaunchArg;
 
+/* How to launch a function. (since 1.2) */
+enum {
+  HP_LAUNCH_COOPERATIVE = 1, /* all groups run at the same time and may wait for each other */
+  HP_LAUNCH_OVERLAP = 2      /* may start before the previous kernel of the stream ends; the kernel itself waits */
+};
+typedef struct HpLaunch {
+  size_t struct_size; /* set by Hardpoint, as in HpProperties */
+  uint32_t groups[3];
+  uint32_t group_size[3];
+  uint32_t local_bytes; /* dynamic local memory per group */
+  uint32_t cluster[3];  /* groups that share local memory; 0, 0, 0: no clusters */
+  uint32_t flags;       /* HP_LAUNCH_... */
+} HpLaunch;
+
+/* What the compiler made of a function; 0 means unknown. (since 1.2) */
+typedef struct HpAttributes {
+  size_t struct_size;      /* set by Hardpoint, as in HpProperties */
+  uint32_t registers;      /* per work-item */
+  uint32_t spilled_bytes;  /* per work-item */
+  uint32_t local_bytes;    /* static local memory per group */
+  uint32_t max_group_size; /* work-items */
+} HpAttributes;
+
 /* Compiles and launches Hardpoint's portable kernels (optional; default: vendor kernels, then the CPU). Hardpoint
  * generates the source in the device's dialect and caches the binaries in memory and on disk. */
 typedef struct HpCompiler {
@@ -264,7 +314,47 @@ typedef struct HpCompiler {
    * HP_NOT_SUPPORTED, is an error that reaches the user. */
   HpStatus (*launch)(int device, HpStream stream, HpFunction function, const uint32_t groups[3],
                      const uint32_t group_size[3], const HpLaunchArg* args, uint32_t num_args);
+
+  /* Since 1.2, each optional. */
+  /* Binaries that `load` takes besides its own, separated by blanks: "cubin ptx". (default: none) */
+  const char* binary_kinds;
+  /* Launch with options, of functions from any binary. HP_NOT_SUPPORTED: not with these options. (default: `launch`;
+   * local_bytes, cluster and flags are an error) */
+  HpStatus (*launch_with)(int device, HpStream stream, HpFunction function, const HpLaunch* launch,
+                          const HpLaunchArg* args, uint32_t num_args);
+  /* (default: all unknown) */
+  HpStatus (*attributes)(int device, HpFunction function, HpAttributes* attributes);
 } HpCompiler;
+
+/* Tells what the devices did, and when (since 1.2; optional; default: Hardpoint times launches with a pair of events,
+ * without timed events with the host's clock). */
+typedef enum HpTraceKind {
+  HP_TRACE_KERNEL = 0,
+  HP_TRACE_COPY = 1,
+  HP_TRACE_FILL = 2,
+  HP_TRACE_COLLECTIVE = 3
+} HpTraceKind;
+
+typedef struct HpTraceRecord {
+  size_t struct_size; /* set by the plug-in */
+  HpTraceKind kind;
+  int32_t device;
+  HpStream stream;
+  const char* name; /* read during the call only. NULL: the name of the launch */
+  int64_t start_ns; /* on the host's clock: clock_gettime(CLOCK_REALTIME) */
+  int64_t end_ns;
+  uint64_t bytes;       /* copied or filled; else 0 */
+  uint64_t correlation; /* host->correlation() at the launch, which may leave several records; 0: of no launch */
+} HpTraceRecord;
+
+typedef struct HpTracing {
+  size_t struct_size;
+  /* From now on, work of all devices leaves records: call record(context, ...) for each, from any thread, until `stop`
+   * returns. One trace runs at a time. HP_NOT_SUPPORTED: cannot trace now, use the default. */
+  HpStatus (*start)(void (*record)(void* context, const HpTraceRecord* record), void* context);
+  /* Delivers what is left and returns. Hardpoint has waited for the traced work; other work may still run. */
+  HpStatus (*stop)(void);
+} HpTracing;
 
 /* A kernel is a TVM-FFI function (TVMFFISafeCallType) in destination-passing style: outputs, then inputs, then
  * attributes. Export it as `__tvm_ffi_<operator>`; list it in HpPlugin.kernels only to give it flags. */
@@ -279,6 +369,8 @@ typedef struct HpKernel {
   HpKernelFunction function;
   uint64_t flags;
 } HpKernel;
+
+typedef void (*HpPrivateFunction)(void); /* cast to the function's real type */
 
 /* The plug-in: a static table, returned by hp_plugin_init. */
 typedef struct HpPlugin {
@@ -308,10 +400,34 @@ typedef struct HpPlugin {
   const HpKernel* kernels; /* array of num_kernels, in addition to exported kernels; default: none */
   size_t num_kernels;
   const HpCollectives* collectives; /* since 1.1 */
+  const HpTracing* tracing;         /* since 1.2, as what follows */
+
+  /* Sets `bytes` bytes to `value`, ordered on `stream`. (default: copies of a pattern) */
+  HpStatus (*fill_memory)(int device, void* dst, uint8_t value, size_t bytes, HpStream stream);
+  /* The plug-in's own state, passed to the two functions below; Hardpoint does not look at it. The other functions
+   * have their state in static variables: a library is initialized once per process. */
+  void* context;
+  /* Called once when the program ends, after all work is done: the place to close a driver or write a log. Threads that
+   * the program left running may still call other functions, which return an error then. (default: nothing) */
+  void (*shutdown)(void* context);
+  /* A function beside the contract, for the vendor's own tools, or NULL if `name` is unknown. Kernels and
+   * hp_plugin_init are the only symbols to export. (default: none) */
+  HpPrivateFunction (*private_function)(void* context, const char* name);
 } HpPlugin;
 
-/* The first three fields of HpPlugin: `static const HpPlugin plugin = {HP_PLUGIN_HEADER, .name = "mychip", ...};` */
+/* The first three fields, where the language has designators (C, C++20, GNU dialects):
+ * `static const HpPlugin plugin = {HP_PLUGIN_HEADER, .name = "mychip", ...};` */
 #define HP_PLUGIN_HEADER .struct_size = sizeof(HpPlugin), .abi_major = HP_ABI_MAJOR, .abi_minor = HP_ABI_MINOR
+#ifdef __cplusplus
+/* For any C++: `HpPlugin plugin = hp_plugin_header(); plugin.name = "mychip"; ...` */
+static inline HpPlugin hp_plugin_header() {
+  HpPlugin plugin = HpPlugin();
+  plugin.struct_size = sizeof(HpPlugin);
+  plugin.abi_major = HP_ABI_MAJOR;
+  plugin.abi_minor = HP_ABI_MINOR;
+  return plugin;
+}
+#endif
 
 /* The required export. Called once, before any other function. Sets *plugin, or returns host->fail(...). */
 HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin** plugin);

@@ -1,8 +1,11 @@
 #include "compiler.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include "device.h"
 #include "host.h"
@@ -57,21 +60,116 @@ HpStatus find(int device, HpProgram program, const char* name, HpFunction* funct
   return HP_OK;
 }
 
+namespace {
+
+// The driver takes the address of each argument, and copies the arguments before it returns.
+class Arguments {
+ public:
+  HpStatus set(int device, const HpLaunchArg* args, uint32_t count) {
+    if (count > kMax)
+      return host->fail(HP_NOT_SUPPORTED, "nv:%d: a kernel has %u arguments; at most %u are supported", device, count,
+                        kMax);
+    for (uint32_t i = 0; i < count; ++i) values_[i] = const_cast<void*>(args[i].value);
+    return HP_OK;
+  }
+  void** values() { return values_; }
+
+ private:
+  static constexpr uint32_t kMax = 256;
+  void* values_[kMax];
+};
+
+// Raises the limit of a function that needs more shared memory than every function may have. Never lowers it: another
+// thread may be about to launch with more.
+HpStatus allow_shared_memory(int device, CUfunction function, uint32_t bytes) {
+  if (bytes <= kLocalMemory) return HP_OK;
+  static std::mutex mutex;
+  static auto* limits = new std::unordered_map<CUfunction, uint32_t>;
+  std::lock_guard<std::mutex> lock(mutex);
+  uint32_t& limit = (*limits)[function];
+  if (limit >= bytes) return HP_OK;
+  NV_CHECK(device,
+           driver.function_set(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes)),
+           "reserving shared memory for a kernel");
+  limit = bytes;
+  return HP_OK;
+}
+
+constexpr uint32_t kPortableClusterSize = 8;
+
+}  // namespace
+
+HpStatus launch_with(int device, HpStream stream, HpFunction handle, const HpLaunch* options, const HpLaunchArg* args,
+                     uint32_t num_args) {
+  if (HpStatus status = make_current(device)) return status;
+  const uint32_t *groups = options->groups, *size = options->group_size, *cluster = options->cluster;
+  if (groups[0] == 0 || groups[1] == 0 || groups[2] == 0) return HP_OK;
+  const auto function = reinterpret_cast<CUfunction>(handle);
+  if (HpStatus status = allow_shared_memory(device, function, options->local_bytes)) return status;
+  CUlaunchAttribute attributes[3] = {};
+  unsigned count = 0;
+  if (cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attributes[count++].value.cluster = {std::max(cluster[0], 1u), std::max(cluster[1], 1u), std::max(cluster[2], 1u)};
+    if (std::max(cluster[0], 1u) * std::max(cluster[1], 1u) * std::max(cluster[2], 1u) > kPortableClusterSize)
+      NV_CHECK(device, driver.function_set(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+               "allowing a large cluster");
+  }
+  const auto add_flag = [&](uint32_t flag, int id) {
+    if (!(options->flags & flag)) return;
+    attributes[count].id = id;
+    attributes[count++].value.flag = 1;
+  };
+  add_flag(HP_LAUNCH_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  add_flag(HP_LAUNCH_OVERLAP, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  Arguments arguments;
+  if (HpStatus status = arguments.set(device, args, num_args)) return status;
+  const CUlaunchConfig config = {groups[0],
+                                 groups[1],
+                                 groups[2],
+                                 size[0],
+                                 size[1],
+                                 size[2],
+                                 options->local_bytes,
+                                 reinterpret_cast<CUstream>(stream),
+                                 attributes,
+                                 count};
+  NV_CHECK(device, driver.launch_ex(&config, function, arguments.values(), nullptr), "launching a kernel");
+  return HP_OK;
+}
+
+HpStatus attributes(int device, HpFunction handle, HpAttributes* attributes) {
+  if (HpStatus status = make_current(device)) return status;
+  HpAttributes filled = {};
+  const struct {
+    int which;
+    uint32_t* to;
+  } wanted[] = {{CU_FUNC_ATTRIBUTE_NUM_REGS, &filled.registers},
+                {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &filled.spilled_bytes},
+                {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &filled.local_bytes},
+                {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &filled.max_group_size}};
+  for (const auto& each : wanted) {
+    int value = 0;
+    NV_CHECK(device, driver.function_get(&value, each.which, reinterpret_cast<CUfunction>(handle)),
+             "reading the attributes of a kernel");
+    *each.to = static_cast<uint32_t>(value);
+  }
+  filled.struct_size = attributes->struct_size;
+  memcpy(attributes, &filled, std::min(filled.struct_size, sizeof filled));
+  return HP_OK;
+}
+
 HpStatus launch(int device, HpStream stream, HpFunction function, const uint32_t* groups, const uint32_t* group_size,
                 const HpLaunchArg* args, uint32_t num_args) {
-  constexpr uint32_t kMaxArguments = 256;
   if (HpStatus status = make_current(device)) return status;
   if (groups[0] == 0 || groups[1] == 0 || groups[2] == 0) return HP_OK;
-  if (num_args > kMaxArguments)
-    return host->fail(HP_NOT_SUPPORTED, "nv:%d: a kernel has %u arguments; at most %u are supported", device, num_args,
-                      kMaxArguments);
-  // The driver takes the address of each argument, and copies the arguments before it returns.
-  void* values[kMaxArguments];
-  for (uint32_t i = 0; i < num_args; ++i) values[i] = const_cast<void*>(args[i].value);
-  NV_CHECK(device,
-           driver.launch(reinterpret_cast<CUfunction>(function), groups[0], groups[1], groups[2], group_size[0],
-                         group_size[1], group_size[2], 0, reinterpret_cast<CUstream>(stream), values, nullptr),
-           "launching a kernel");
+  Arguments arguments;
+  if (HpStatus status = arguments.set(device, args, num_args)) return status;
+  NV_CHECK(
+      device,
+      driver.launch(reinterpret_cast<CUfunction>(function), groups[0], groups[1], groups[2], group_size[0],
+                    group_size[1], group_size[2], 0, reinterpret_cast<CUstream>(stream), arguments.values(), nullptr),
+      "launching a kernel");
   return HP_OK;
 }
 

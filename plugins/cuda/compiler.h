@@ -16,5 +16,8 @@ HpStatus unload(int device, HpProgram program);
 HpStatus find(int device, HpProgram program, const char* name, HpFunction* function);
 HpStatus launch(int device, HpStream stream, HpFunction function, const uint32_t* groups, const uint32_t* group_size,
                 const HpLaunchArg* args, uint32_t num_args);
+HpStatus launch_with(int device, HpStream stream, HpFunction function, const HpLaunch* options, const HpLaunchArg* args,
+                     uint32_t num_args);
+HpStatus attributes(int device, HpFunction function, HpAttributes* attributes);
 
 }  // namespace nv

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "compiler.h"
 #include "host.h"
 
 namespace nv {
@@ -28,6 +29,33 @@ HpStatus make_context(int device) {
   NV_CHECK(device, driver.primary_context_retain(&context, d.handle), "creating a context");
   d.context.store(context, std::memory_order_release);
   return HP_OK;
+}
+
+// 0 if the driver does not know the attribute.
+uint32_t attribute(int which, CUdevice handle) {
+  int value = 0;
+  return driver.device_get_attribute(&value, which, handle) == CUDA_SUCCESS ? static_cast<uint32_t>(value) : 0;
+}
+
+void describe_hardware(CUdevice handle, int version, HpProperties* to) {
+  CUuuid uuid;
+  if (driver.device_get_uuid(&uuid, handle) == CUDA_SUCCESS) memcpy(to->uuid, uuid.bytes, sizeof to->uuid);
+  if (driver.device_get_pci_id(to->pci_id, sizeof to->pci_id, handle) != CUDA_SUCCESS) to->pci_id[0] = '\0';
+  to->max_allocation = to->total_memory;
+  to->native_elements = 1u << HP_UINT8 | 1u << HP_INT8 | 1u << HP_INT16 | 1u << HP_INT32 | 1u << HP_INT64 |
+                        1u << HP_FLOAT32 | 1u << HP_FLOAT64;
+  if (version >= 53) to->native_elements |= 1u << HP_FLOAT16;
+  if (version >= 80) to->native_elements |= 1u << HP_BFLOAT16;
+  to->cache_bytes = attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, handle);
+  to->clock_khz = attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE, handle);
+  to->memory_clock_khz = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, handle);
+  to->memory_bus_bits = attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, handle);
+  to->simd_width = attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE, handle);
+  to->group_size = kGroupSize;
+  to->max_group_size = attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, handle);
+  to->local_memory = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, handle);
+  to->max_local_memory = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, handle);
+  to->unit_registers = attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, handle);
 }
 
 }  // namespace
@@ -83,8 +111,18 @@ HpStatus properties(int device, HpProperties* properties) {
   filled.compute_units = units;
   filled.version_major = capability(device) / 10;
   filled.version_minor = capability(device) % 10;
+  describe_hardware(handle, capability(device), &filled);
   filled.struct_size = properties->struct_size;
   memcpy(properties, &filled, std::min(filled.struct_size, sizeof filled));
+  return HP_OK;
+}
+
+HpStatus can_access(int dst_device, int src_device, int* yes) {
+  for (const int device : {dst_device, src_device})
+    if (device < 0 || device >= count)
+      return host->fail(HP_INVALID_ARGUMENT, "nv:%d does not exist: there are %d devices", device, count);
+  NV_CHECK(src_device, driver.can_access_peer(yes, devices[src_device].handle, devices[dst_device].handle),
+           "reading the links between devices");
   return HP_OK;
 }
 

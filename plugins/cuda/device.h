@@ -19,6 +19,7 @@ CUcontext context_of(int device);  // call make_current first, on any thread
 int capability(int device);
 
 HpStatus properties(int device, HpProperties* properties);
+HpStatus can_access(int dst_device, int src_device, int* yes);
 HpStatus memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes);
 
 }  // namespace nv

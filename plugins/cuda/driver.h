@@ -33,12 +33,57 @@ enum : CUresult {
 enum : unsigned { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2, CU_MEMHOSTALLOC_PORTABLE = 1 };
 
 enum : int {
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
+  CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
+  CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,
   CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE = 36,
+  CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 37,
+  CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR = 82,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
 };
 
-enum : int { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
+enum : int {
+  CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
+  CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
+  CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
+  CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
+  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+  CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
+};
+
+enum : int {
+  CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+  CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+};
+
+struct CUlaunchAttribute {
+  int id;
+  char padding[4];
+  union {
+    char bytes[64];
+    struct {
+      unsigned x, y, z;
+    } cluster;
+    int flag;
+  } value;
+};
+
+struct CUlaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  CUstream stream;
+  CUlaunchAttribute* attributes;
+  unsigned num_attributes;
+};
+
+struct CUuuid {
+  char bytes[16];
+};
 
 // X(member, exported name, parameters)
 #define NV_DRIVER_FUNCTIONS(X)                                                                        \
@@ -77,6 +122,13 @@ enum : int { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
   X(module_unload, cuModuleUnload, (CUmodule))                                                        \
   X(module_find, cuModuleGetFunction, (CUfunction*, CUmodule, const char*))                           \
   X(function_set, cuFuncSetAttribute, (CUfunction, int, int))                                         \
+  X(function_get, cuFuncGetAttribute, (int*, int, CUfunction))                                        \
+  X(launch_ex, cuLaunchKernelEx, (const CUlaunchConfig*, CUfunction, void**, void**))                 \
+  X(launch_host_function, cuLaunchHostFunc, (CUstream, void (*)(void*), void*))                       \
+  X(fill_bytes, cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                      \
+  X(can_access_peer, cuDeviceCanAccessPeer, (int*, CUdevice, CUdevice))                               \
+  X(device_get_uuid, cuDeviceGetUuid_v2, (CUuuid*, CUdevice))                                         \
+  X(device_get_pci_id, cuDeviceGetPCIBusId, (char*, int, CUdevice))                                   \
   X(launch, cuLaunchKernel,                                                                           \
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**))
 

@@ -42,6 +42,12 @@ HpStatus copy_on_device(int device, void* dst, const void* src, size_t bytes, Hp
   return HP_OK;
 }
 
+HpStatus fill_memory(int device, void* dst, uint8_t value, size_t bytes, HpStream stream) {
+  if (HpStatus status = make_current(device)) return status;
+  NV_CHECK(device, driver.fill_bytes(address(dst), value, bytes, stream_of(stream)), "filling memory");
+  return HP_OK;
+}
+
 HpStatus copy_to_peer(int dst_device, void* dst, int src_device, const void* src, size_t bytes, HpStream stream) {
   if (HpStatus status = make_current(dst_device)) return status;  // creates its context if needed
   if (HpStatus status = make_current(src_device)) return status;

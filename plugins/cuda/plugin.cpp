@@ -26,7 +26,8 @@ HpStatus count(int* number) {
   return HP_OK;
 }
 
-const HpStreams streams = {sizeof(HpStreams), create_stream, destroy_stream, synchronize_stream, query_stream};
+const HpStreams streams = {sizeof(HpStreams),  create_stream, destroy_stream,
+                           synchronize_stream, query_stream,  call_host};
 
 const HpEvents events = {
     sizeof(HpEvents), create_event,      destroy_event, record_event,
@@ -37,12 +38,25 @@ const HpInfo info = {sizeof(HpInfo), properties, memory_info};
 
 const HpPinned pinned = {sizeof(HpPinned), allocate_pinned, release_pinned};
 
-const HpPeer peer = {sizeof(HpPeer), copy_to_peer};
+const HpPeer peer = {sizeof(HpPeer), copy_to_peer, can_access};
 
 const HpCompiler compiler = {
-    sizeof(HpCompiler), "cuda", kGroupSize, kLocalMemory, fingerprint, compile,
-    release_binary,     load,   unload,     find,         launch,
+    sizeof(HpCompiler), "cuda",     kGroupSize, kLocalMemory, fingerprint, compile,
+    release_binary,     load,       unload,     find,         launch,      "cubin ptx",
+    launch_with,        attributes,
 };
+
+// Allows or forbids TF32 for float32 matmuls and convolutions; returns the previous setting.
+int set_tf32(int allowed) { return allow_tf32.exchange(allowed != 0); }
+
+// Allows or forbids flash attention; returns the previous setting.
+int set_flash(int allowed) { return allow_flash.exchange(allowed != 0); }
+
+HpPrivateFunction private_function(void*, const char* name) {
+  if (strcmp(name, "allow_tf32") == 0) return reinterpret_cast<HpPrivateFunction>(&set_tf32);
+  if (strcmp(name, "allow_flash") == 0) return reinterpret_cast<HpPrivateFunction>(&set_flash);
+  return nullptr;
+}
 
 // The other exported kernels take contiguous tensors.
 const HpKernel kernels[] = {
@@ -71,6 +85,11 @@ const HpPlugin plugin = {
     .kernels = kernels,
     .num_kernels = std::size(kernels),
     .collectives = nullptr,
+    .tracing = nullptr,
+    .fill_memory = fill_memory,
+    .context = nullptr,
+    .shutdown = nullptr,
+    .private_function = private_function,
 };
 
 bool is_set(const char* variable, const char* value) {
@@ -94,9 +113,3 @@ extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin*
   *plugin = &nv::plugin;
   return HP_OK;
 }
-
-// Allows or forbids TF32 for float32 matmuls and convolutions; returns the previous setting.
-extern "C" HP_EXPORT int hp_nv_allow_tf32(int allowed) { return nv::allow_tf32.exchange(allowed != 0); }
-
-// Allows or forbids flash attention; returns the previous setting.
-extern "C" HP_EXPORT int hp_nv_allow_flash(int allowed) { return nv::allow_flash.exchange(allowed != 0); }

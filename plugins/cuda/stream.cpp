@@ -61,6 +61,12 @@ HpStatus query_stream(int device, HpStream stream) {
   return result ? driver_error(device, result, "work on a stream") : HP_OK;
 }
 
+HpStatus call_host(int device, HpStream stream, void (*function)(void* data), void* data) {
+  if (HpStatus status = make_current(device)) return status;
+  NV_CHECK(device, driver.launch_host_function(stream_of(stream), function, data), "queueing a host function");
+  return HP_OK;
+}
+
 HpStatus create_event(int device, int with_timing, HpEvent* event) {
   if (HpStatus status = make_current(device)) return status;
   CUevent made = nullptr;

@@ -9,6 +9,7 @@ HpStatus create_stream(int device, int priority, HpStream* stream);
 HpStatus destroy_stream(int device, HpStream stream);
 HpStatus synchronize_stream(int device, HpStream stream, uint32_t timeout_ms);
 HpStatus query_stream(int device, HpStream stream);
+HpStatus call_host(int device, HpStream stream, void (*function)(void* data), void* data);
 
 HpStatus create_event(int device, int with_timing, HpEvent* event);
 HpStatus destroy_event(int device, HpEvent event);

@@ -169,19 +169,16 @@ HpStatus find_device(int device, Device** found) {
   return HP_OK;
 }
 
-uint32_t group_size() {
+uint32_t group_size(const Device& d) {
   // A CPU runs a group's work-items in a loop that its compiler vectorizes.
-  size_t size = std::any_of(devices, devices + count, [](const Device& d) { return d.is_cpu; }) ? 64 : 256;
-  for (int i = 0; i < count; ++i) size = std::min(size, number<size_t>(devices[i].id, CL_DEVICE_MAX_WORK_GROUP_SIZE));
+  const size_t size = std::min<size_t>(d.is_cpu ? 64 : 256, number<size_t>(d.id, CL_DEVICE_MAX_WORK_GROUP_SIZE));
   size_t power = 1;
   while (power * 2 <= size) power *= 2;
   return static_cast<uint32_t>(power);
 }
 
-uint32_t local_memory() {
-  uint64_t bytes = UINT32_MAX;
-  for (int i = 0; i < count; ++i) bytes = std::min(bytes, number<cl_ulong>(devices[i].id, CL_DEVICE_LOCAL_MEM_SIZE));
-  return static_cast<uint32_t>(bytes);
+uint32_t local_memory(const Device& d) {
+  return static_cast<uint32_t>(std::min<uint64_t>(UINT32_MAX, number<cl_ulong>(d.id, CL_DEVICE_LOCAL_MEM_SIZE)));
 }
 
 HpStatus properties(int device, HpProperties* properties) {
@@ -195,6 +192,16 @@ HpStatus properties(int device, HpProperties* properties) {
   sscanf(text(d->id, CL_DEVICE_VERSION).c_str(), "OpenCL %d.%d", &major, &minor);
   filled.version_major = major;
   filled.version_minor = minor;
+  filled.max_allocation = number<cl_ulong>(d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+  filled.native_elements =
+      1u << HP_UINT8 | 1u << HP_INT8 | 1u << HP_INT16 | 1u << HP_INT32 | 1u << HP_INT64 | 1u << HP_FLOAT32;
+  if (number<cl_bitfield>(d->id, CL_DEVICE_DOUBLE_FP_CONFIG)) filled.native_elements |= 1u << HP_FLOAT64;
+  if (number<cl_bitfield>(d->id, CL_DEVICE_HALF_FP_CONFIG)) filled.native_elements |= 1u << HP_FLOAT16;
+  filled.cache_bytes = number<cl_ulong>(d->id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
+  filled.clock_khz = number<cl_uint>(d->id, CL_DEVICE_MAX_CLOCK_FREQUENCY) * 1000;
+  filled.max_group_size = static_cast<uint32_t>(number<size_t>(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE));
+  filled.group_size = group_size(*d);
+  filled.local_memory = filled.max_local_memory = local_memory(*d);
   filled.struct_size = properties->struct_size;
   memcpy(properties, &filled, std::min(filled.struct_size, sizeof filled));
   return HP_OK;

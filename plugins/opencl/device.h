@@ -41,9 +41,9 @@ bool share_one_context();  // whether all devices do
 // HP_OK and the device, or host->fail.
 HpStatus find_device(int device, Device** found);
 
-// Work-items per group, and bytes of local memory, that suit all devices.
-uint32_t group_size();
-uint32_t local_memory();
+// Work-items per group, and bytes of local memory, that suit the device.
+uint32_t group_size(const Device& device);
+uint32_t local_memory(const Device& device);
 
 HpStatus properties(int device, HpProperties* properties);
 HpStatus memory_info(int device, uint64_t* free_bytes, uint64_t* total_bytes);

@@ -1,6 +1,8 @@
 // The plug-in's tables and its entry point.
 #include "hardpoint/plugin.h"
 
+#include <algorithm>
+
 #include "cl.h"
 #include "compiler.h"
 #include "device.h"
@@ -19,7 +21,7 @@ HpStatus count(int* number) {
   return HP_OK;
 }
 
-const HpStreams streams = {sizeof(HpStreams), create_stream, destroy_stream, synchronize_stream, query_stream};
+const HpStreams streams = {sizeof(HpStreams), create_stream, destroy_stream, synchronize_stream, query_stream, nullptr};
 
 const HpEvents events = {
     sizeof(HpEvents), create_event,      destroy_event, record_event,
@@ -28,19 +30,51 @@ const HpEvents events = {
 
 const HpInfo info = {sizeof(HpInfo), properties, memory_info};
 
-const HpPeer peer = {sizeof(HpPeer), copy_to_peer};
+const HpPeer peer = {sizeof(HpPeer), copy_to_peer, nullptr};
 
-// hp_plugin_init fills in group_size and local_memory from the devices found.
+// For hosts before 1.2, hp_plugin_init fills in a group_size and local_memory that suit all devices; `properties` has
+// each device's own.
 HpCompiler compiler = {
-    sizeof(HpCompiler), "opencl", 0, 0, fingerprint, compile, release_binary, load, unload, find, launch,
+    sizeof(HpCompiler),
+    "opencl",
+    0,
+    0,
+    fingerprint,
+    compile,
+    release_binary,
+    load,
+    unload,
+    find,
+    launch,
+    nullptr,
+    nullptr,
+    nullptr,
 };
 
 HpPlugin plugin = {
-    HP_PLUGIN_HEADER,    .name = "ocl",           .device_count = count, .allocate = allocate,
-    .free = release,     .copy_to_device = copy,  .copy_to_host = copy,  .copy_on_device = copy,
-    .streams = &streams, .events = &events,       .info = &info,         .pinned = nullptr,
-    .peer = nullptr,     .interprocess = nullptr, .compiler = &compiler, .kernels = nullptr,
-    .num_kernels = 0,    .collectives = nullptr,
+    HP_PLUGIN_HEADER,
+    .name = "ocl",
+    .device_count = count,
+    .allocate = allocate,
+    .free = release,
+    .copy_to_device = copy,
+    .copy_to_host = copy,
+    .copy_on_device = copy,
+    .streams = &streams,
+    .events = &events,
+    .info = &info,
+    .pinned = nullptr,
+    .peer = nullptr,
+    .interprocess = nullptr,
+    .compiler = &compiler,
+    .kernels = nullptr,
+    .num_kernels = 0,
+    .collectives = nullptr,
+    .tracing = nullptr,
+    .fill_memory = nullptr,
+    .context = nullptr,
+    .shutdown = nullptr,
+    .private_function = nullptr,
 };
 
 }  // namespace
@@ -54,8 +88,13 @@ extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin*
                       host->abi_major);
   if (HpStatus status = ocl::open_library()) return status;
   if (HpStatus status = ocl::find_devices()) return status;
-  ocl::compiler.group_size = ocl::group_size();
-  ocl::compiler.local_memory = ocl::local_memory();
+  ocl::compiler.group_size = ocl::compiler.local_memory = UINT32_MAX;
+  for (int i = 0; i < ocl::device_count(); ++i) {
+    ocl::Device* device = nullptr;
+    if (HpStatus status = ocl::find_device(i, &device)) return status;
+    ocl::compiler.group_size = std::min(ocl::compiler.group_size, ocl::group_size(*device));
+    ocl::compiler.local_memory = std::min(ocl::compiler.local_memory, ocl::local_memory(*device));
+  }
   if (ocl::share_one_context()) ocl::plugin.peer = &ocl::peer;
   *plugin = &ocl::plugin;
   return HP_OK;

@@ -22,6 +22,7 @@
 #include "runtime/fault_injection.h"
 #include "runtime/stream.h"
 #include "runtime/thread_pool.h"
+#include "runtime/trace.h"
 
 namespace sim {
 
@@ -39,6 +40,14 @@ HpStatus properties(int device, HpProperties* properties) {
   filled.total_memory = config.memory;
   filled.compute_units = static_cast<int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
   filled.version_major = 1;
+  // The same in every process of the machine, and different for each device.
+  snprintf(reinterpret_cast<char*>(filled.uuid), sizeof filled.uuid, "hardpoint-sim%02d", device % 100);
+  filled.max_allocation = config.memory;
+  filled.native_elements = 1u << HP_UINT8 | 1u << HP_INT8 | 1u << HP_INT16 | 1u << HP_INT32 | 1u << HP_INT64 |
+                           1u << HP_FLOAT32 | 1u << HP_FLOAT64;
+  filled.cache_bytes = static_cast<uint64_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0l));
+  filled.simd_width = filled.group_size = filled.max_group_size = 1;
+  filled.local_memory = filled.max_local_memory = kLocalMemory;
   filled.struct_size = properties->struct_size;
   memcpy(properties, &filled, std::min(filled.struct_size, sizeof filled));
   return HP_OK;
@@ -46,7 +55,7 @@ HpStatus properties(int device, HpProperties* properties) {
 
 const HpStreams streams = {
     sizeof(HpStreams),           guarded<create_stream>, guarded_release<destroy_stream>,
-    guarded<synchronize_stream>, guarded<query_stream>,
+    guarded<synchronize_stream>, guarded<query_stream>,  guarded<call_host>,
 };
 
 const HpEvents events = {
@@ -58,7 +67,14 @@ const HpInfo info = {sizeof(HpInfo), guarded<properties>, guarded<memory_info>};
 
 const HpPinned pinned = {sizeof(HpPinned), guarded<allocate_pinned>, guarded_release<release_pinned>};
 
-const HpPeer peer = {sizeof(HpPeer), guarded<copy_to_peer>};
+HpStatus can_access(int dst_device, int src_device, int* yes) {
+  if (!valid_device(dst_device)) return no_such_device(dst_device);
+  if (!valid_device(src_device)) return no_such_device(src_device);
+  *yes = 1;
+  return HP_OK;
+}
+
+const HpPeer peer = {sizeof(HpPeer), guarded<copy_to_peer>, guarded<can_access>};
 
 const HpInterprocess interprocess = {sizeof(HpInterprocess), guarded<export_memory>, guarded<open_memory>,
                                      guarded_release<close_memory>};
@@ -75,6 +91,9 @@ const HpCompiler compiler = {
     guarded_release<unload>,
     guarded<find>,
     guarded<launch>,
+    nullptr,
+    guarded<launch_with>,
+    guarded<attributes>,
 };
 
 const HpCollectives collectives = {
@@ -108,6 +127,15 @@ const HpCollectives pairs = [] {
   return table;
 }();
 
+const HpTracing tracing_table = {sizeof(HpTracing), guarded<start_tracing>, guarded_release<stop_tracing>};
+
+// For tests: replaces the injected faults at run time. Returns 0, or -1 with the reason in host->fail.
+int set_fault(const char* specification) { return guarded<set_faults>(specification) == HP_OK ? 0 : -1; }
+
+HpPrivateFunction private_function(void*, const char* name) {
+  return strcmp(name, "set_fault") == 0 ? reinterpret_cast<HpPrivateFunction>(&set_fault) : nullptr;
+}
+
 const HpKernel kernels[] = {
     {"add", __tvm_ffi_add, HP_KERNEL_STRIDED},   {"mul", __tvm_ffi_mul, HP_KERNEL_STRIDED},
     {"relu", __tvm_ffi_relu, HP_KERNEL_STRIDED}, {"fill", __tvm_ffi_fill, HP_KERNEL_STRIDED},
@@ -133,6 +161,11 @@ HpPlugin plugin = {
     .kernels = kernels,
     .num_kernels = std::size(kernels),
     .collectives = &collectives,
+    .tracing = &tracing_table,
+    .fill_memory = guarded<fill_memory>,
+    .context = nullptr,
+    .shutdown = nullptr,
+    .private_function = private_function,
 };
 
 HpStatus open() {
@@ -141,6 +174,7 @@ HpStatus open() {
   if (HpStatus status = reserve_memory()) return status;
   if (config.collectives == Collectives::none) plugin.collectives = nullptr;
   if (config.collectives == Collectives::pairs) plugin.collectives = &pairs;
+  if (!config.tracing) plugin.tracing = nullptr;
   find_c_compiler();
   create_thread_pool();
   create_default_streams();
@@ -161,9 +195,4 @@ extern "C" HP_EXPORT HpStatus hp_plugin_init(const HpHost* host, const HpPlugin*
   if (HpStatus status = sim::guarded<sim::open>()) return status;
   *plugin = &sim::plugin;
   return HP_OK;
-}
-
-// For tests: replaces the injected faults at run time. Returns 0, or -1 with the reason in host->fail.
-extern "C" HP_EXPORT int hp_sim_set_fault(const char* specification) {
-  return sim::guarded<sim::set_faults>(specification) == HP_OK ? 0 : -1;
 }

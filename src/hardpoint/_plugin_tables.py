@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from typing import Any
 
 ALIGNMENT = 64
@@ -22,6 +36,9 @@ class Host(Structure):
         ("raise", c_void_p),
         ("operator_name", CFUNCTYPE(c_char_p)),
         ("current_stream", CFUNCTYPE(c_void_p, c_int)),
+        ("scratch_allocate", c_void_p),
+        ("scratch_free", c_void_p),
+        ("correlation", CFUNCTYPE(c_uint64)),
     )
 
 
@@ -35,6 +52,20 @@ class PropertiesStruct(Structure):
         ("compute_units", ctypes.c_int32),
         ("version_major", ctypes.c_int32),
         ("version_minor", ctypes.c_int32),
+        ("uuid", c_uint8 * 16),
+        ("pci_id", ctypes.c_char * 16),
+        ("max_allocation", c_uint64),
+        ("native_elements", c_uint64),
+        ("cache_bytes", c_uint64),
+        ("clock_khz", c_uint32),
+        ("memory_clock_khz", c_uint32),
+        ("memory_bus_bits", c_uint32),
+        ("simd_width", c_uint32),
+        ("group_size", c_uint32),
+        ("max_group_size", c_uint32),
+        ("local_memory", c_uint32),
+        ("max_local_memory", c_uint32),
+        ("unit_registers", c_uint32),
     )
 
 
@@ -44,12 +75,67 @@ class LaunchArgStruct(Structure):
     _fields_ = (("value", c_void_p), ("bytes", c_uint32), ("is_pointer", c_uint32))
 
 
+class LaunchStruct(Structure):
+    """``HpLaunch``."""
+
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("groups", c_uint32 * 3),
+        ("group_size", c_uint32 * 3),
+        ("local_bytes", c_uint32),
+        ("cluster", c_uint32 * 3),
+        ("flags", c_uint32),
+    )
+
+
+class AttributesStruct(Structure):
+    """``HpAttributes``."""
+
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("registers", c_uint32),
+        ("spilled_bytes", c_uint32),
+        ("local_bytes", c_uint32),
+        ("max_group_size", c_uint32),
+    )
+
+
+class TraceRecordStruct(Structure):
+    """``HpTraceRecord``."""
+
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("kind", c_int),
+        ("device", c_int32),
+        ("stream", c_void_p),
+        ("name", c_char_p),
+        ("start_ns", c_int64),
+        ("end_ns", c_int64),
+        ("bytes", c_uint64),
+        ("correlation", c_uint64),
+    )
+
+
+#: The callback that ``HpTracing.start`` gets.
+RecordFunction = CFUNCTYPE(None, c_void_p, POINTER(TraceRecordStruct))
+#: The function that ``HpStreams.call_host`` gets.
+HostFunction = CFUNCTYPE(None, c_void_p)
+
+
 class Slot:
     """A function pointer of a table: its parameter types, of which the last ``outputs`` receive results."""
 
     def __init__(self, *types: Any, outputs: int = 0, result: Any = c_int) -> None:
         self.outputs = outputs
         self.prototype = CFUNCTYPE(result, *types)
+
+
+class Text(Slot):
+    """A field between the slots that holds a text."""
+
+    def __init__(self) -> None:
+        self.outputs = 0
+        self.prototype = c_char_p  # type: ignore[assignment]
 
 
 _PTR, _STREAM, _EVENT, _OUT = c_void_p, c_void_p, c_void_p, POINTER(c_void_p)
@@ -72,6 +158,7 @@ EXTENSIONS: dict[str, dict[str, Slot]] = {
         "destroy_stream": Slot(c_int, _STREAM),
         "synchronize_stream": Slot(c_int, _STREAM, c_uint32),
         "query_stream": Slot(c_int, _STREAM),
+        "call_host": Slot(c_int, _STREAM, _PTR, _PTR),
     },
     "events": {
         "create_event": Slot(c_int, c_int, _OUT, outputs=1),
@@ -92,6 +179,7 @@ EXTENSIONS: dict[str, dict[str, Slot]] = {
     },
     "peer": {
         "copy_peer": Slot(c_int, _PTR, c_int, _PTR, c_size_t, _STREAM),
+        "can_access": Slot(c_int, c_int, POINTER(c_int), outputs=1),
     },
     "compiler": {
         # Returns a pointer: with c_char_p, ctypes would free the text too early.
@@ -102,6 +190,9 @@ EXTENSIONS: dict[str, dict[str, Slot]] = {
         "unload": Slot(c_int, _PROGRAM),
         "find": Slot(c_int, _PROGRAM, c_char_p, _OUT, outputs=1),
         "launch": Slot(c_int, _STREAM, _FUNCTION, _GRID, _GRID, POINTER(LaunchArgStruct), c_uint32),
+        "binary_kinds": Text(),
+        "launch_with": Slot(c_int, _STREAM, _FUNCTION, POINTER(LaunchStruct), POINTER(LaunchArgStruct), c_uint32),
+        "attributes": Slot(c_int, _FUNCTION, POINTER(AttributesStruct)),
     },
     "collectives": {
         "group_id": Slot(_GROUP_ID),
@@ -120,6 +211,15 @@ EXTENSIONS: dict[str, dict[str, Slot]] = {
         "group_start": Slot(_COMMUNICATOR),
         "group_end": Slot(_COMMUNICATOR),
     },
+    "tracing": {
+        "start_tracing": Slot(_PTR, _PTR),
+        "stop_tracing": Slot(),
+    },
+}
+#: Optional slots of ``HpPlugin`` itself.
+OPTIONAL = {
+    "fill_memory": Slot(c_int, _PTR, c_uint8, c_size_t, _STREAM),
+    "shutdown": Slot(_PTR, result=None),
 }
 _HEADS = {"compiler": (("dialect", c_char_p), ("group_size", c_uint32), ("local_memory", c_uint32))}
 
@@ -141,5 +241,10 @@ PluginTable = _table(
         ("kernels", c_void_p),
         ("num_kernels", c_size_t),
         ("collectives", c_void_p),
+        ("tracing", c_void_p),
+        ("fill_memory", OPTIONAL["fill_memory"].prototype),
+        ("context", c_void_p),
+        ("shutdown", OPTIONAL["shutdown"].prototype),
+        ("private_function", c_void_p),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.util
 import os
@@ -24,6 +25,9 @@ ctypes.CDLL(tvm_ffi_library(), mode=ctypes.RTLD_GLOBAL)
 from hardpoint import _core  # noqa: E402
 
 core = _core
+
+# Registered first, so it runs after the handlers of the frameworks and of the program.
+atexit.register(core.shut_down)
 
 PluginError = core.PluginError
 ABI = core.ABI

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Collection, Sequence
 from ctypes import CFUNCTYPE, POINTER, c_int, c_void_p
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypedDict, cast
 
 from hardpoint import _plugin_tables as tables
 from hardpoint._plugin_tables import ALIGNMENT, GROUP_ID_BYTES
@@ -40,8 +41,11 @@ __all__ = [
     "DeviceProperties",
     "Element",
     "Events",
+    "FunctionAttributes",
     "Info",
     "LaunchArg",
+    "LaunchFlag",
+    "LaunchOptions",
     "Peer",
     "Pinned",
     "Plugin",
@@ -49,6 +53,8 @@ __all__ = [
     "Reduction",
     "Status",
     "Streams",
+    "TraceKind",
+    "Tracing",
     "kernel",
 ]
 
@@ -90,6 +96,22 @@ class Reduction(enum.IntEnum):
     MEAN = 4
 
 
+class TraceKind(enum.IntEnum):
+    """What a record of :class:`Tracing` tells about."""
+
+    KERNEL = 0
+    COPY = 1
+    FILL = 2
+    COLLECTIVE = 3
+
+
+class LaunchFlag(enum.IntFlag):
+    """Flags of :class:`LaunchOptions`."""
+
+    COOPERATIVE = 1
+    OVERLAP = 2
+
+
 class DeviceError(RuntimeError):
     """An error with a status code. Raise it in a plug-in's method."""
 
@@ -99,13 +121,36 @@ class DeviceError(RuntimeError):
 
 
 class DeviceProperties(TypedDict, total=False):
-    """Result of :meth:`Info.properties`. Missing entries are 0."""
+    """Result of :meth:`Info.properties`. Missing entries are unknown."""
 
     name: str
     total_memory: int
     compute_units: int
     version_major: int
     version_minor: int
+    uuid: bytes
+    pci_id: str
+    max_allocation: int
+    native_elements: Collection[Element]
+    cache_bytes: int
+    clock_khz: int
+    memory_clock_khz: int
+    memory_bus_bits: int
+    simd_width: int
+    group_size: int
+    max_group_size: int
+    local_memory: int
+    max_local_memory: int
+    unit_registers: int
+
+
+class FunctionAttributes(TypedDict, total=False):
+    """Result of :meth:`Compiler.attributes`. Missing entries are unknown."""
+
+    registers: int
+    spilled_bytes: int
+    local_bytes: int
+    max_group_size: int
 
 
 class LaunchArg(NamedTuple):
@@ -122,6 +167,24 @@ class LaunchArg(NamedTuple):
     is_pointer: bool
 
 
+class LaunchOptions(NamedTuple):
+    """How to launch a function.
+
+    Attributes:
+        groups: Number of work-groups.
+        group_size: Work-items of a group.
+        local_bytes: Dynamic local memory per group.
+        cluster: Groups that share local memory; all 0 without clusters.
+        flags: See :class:`LaunchFlag`.
+    """
+
+    groups: tuple[int, int, int]
+    group_size: tuple[int, int, int]
+    local_bytes: int
+    cluster: tuple[int, int, int]
+    flags: LaunchFlag
+
+
 class Streams:
     """Extension: streams. Without it every call is synchronous and each device has one stream."""
 
@@ -136,6 +199,9 @@ class Streams:
 
     def query_stream(self, device: int, stream: int, /) -> bool:
         """Return whether all queued work is done. Optional: defaults to ``synchronize_stream``."""
+
+    def call_host(self, device: int, stream: int, function: Callable[[], None], /) -> None:
+        """Call ``function`` on any thread once the queued work is done. Optional: defaults to synchronizing."""
 
 
 class Events:
@@ -189,6 +255,9 @@ class Peer:
     def copy_peer(self, dst_device: int, dst: int, src_device: int, src: int, size: int, stream: int, /) -> None:
         """Copy ``size`` bytes, queued on a stream of ``src_device``."""
 
+    def can_access(self, dst_device: int, src_device: int, /) -> bool:
+        """Return whether two devices have a direct link. Optional: defaults to yes."""
+
 
 class Compiler:
     """Extension: runs Hardpoint's portable kernels. Without it only the plug-in's kernels run on the device.
@@ -197,11 +266,13 @@ class Compiler:
         dialect: Language of the source: ``c``, ``opencl`` or ``cuda``.
         group_size: Work-items per work-group that suit the device.
         local_memory: Bytes of memory shared by a work-group.
+        binary_kinds: What ``load`` takes besides results of ``compile``, such as ``cubin ptx``.
     """
 
     dialect: ClassVar[str]
     group_size: ClassVar[int]
     local_memory: ClassVar[int]
+    binary_kinds: ClassVar[str]
 
     def fingerprint(self, device: int, /) -> str:
         """Name the compiler and the kind of device. Compiled kernels are cached under this name."""
@@ -229,6 +300,14 @@ class Compiler:
         /,
     ) -> None:
         """Queue ``groups`` work-groups of ``group_size`` work-items on a stream."""
+
+    def launch_with(
+        self, device: int, stream: int, function: int, options: LaunchOptions, args: list[LaunchArg], /
+    ) -> None:
+        """Queue a launch with options. Optional: defaults to ``launch``, without the other options."""
+
+    def attributes(self, device: int, function: int, /) -> FunctionAttributes:
+        """Return what the compiler made of a function. Optional."""
 
 
 class Collectives:
@@ -294,6 +373,37 @@ class Collectives:
         """Queue the collected calls, to run at the same time."""
 
 
+class Record(Protocol):
+    """Takes what the device did. See ``HpTraceRecord``."""
+
+    def __call__(
+        self,
+        kind: TraceKind,
+        device: int,
+        stream: int,
+        start_ns: int,
+        end_ns: int,
+        *,
+        correlation: int = 0,
+        name: str | None = None,
+        bytes: int = 0,
+    ) -> None:
+        """Take one record. Times are ``time.time_ns()``."""
+
+
+class Tracing:
+    """Extension: tells what the devices did, and when. Without it Hardpoint times launches itself.
+
+    Store ``self.correlation()`` with queued work, and pass it on with the work's record.
+    """
+
+    def start_tracing(self, record: Record, /) -> None:
+        """Call ``record`` for all work from now on, from any thread, until ``stop_tracing`` returns."""
+
+    def stop_tracing(self) -> None:
+        """Deliver what is left."""
+
+
 #: Extensions with method names that plug-ins may use for other purposes: provided only if this method is.
 _ONLY_WITH = {"compiler": "compile", "collectives": "create_communicator"}
 _QUERIES = ("query_stream", "query_event")
@@ -304,7 +414,8 @@ class Plugin:
 
     Set ``name`` and define the six methods below. Kernels are methods with the decorator
     :func:`hardpoint.kernel`. The methods of extensions are those of :class:`Streams`, :class:`Events`, :class:`Info`,
-    :class:`Pinned`, :class:`Peer`, :class:`Compiler` and :class:`Collectives`.
+    :class:`Pinned`, :class:`Peer`, :class:`Compiler`, :class:`Collectives` and :class:`Tracing`. Two more are optional:
+    ``fill_memory`` and ``shutdown``.
 
     Attributes:
         name: Device name in the frameworks, as in ``torch.device("mychip:0")``.
@@ -316,6 +427,7 @@ class Plugin:
     dialect: ClassVar[str] = "c"
     group_size: ClassVar[int] = 1
     local_memory: ClassVar[int] = 32 << 10
+    binary_kinds: ClassVar[str] = ""
     #: Tables and callbacks, which the core may use until the process ends.
     _immortal: ClassVar[list[object]] = []
 
@@ -345,6 +457,18 @@ class Plugin:
     def copy_on_device(self, device: int, dst: int, src: int, size: int, stream: int, /) -> None:
         """Copy ``size`` bytes within the device, queued on a stream."""
         raise NotImplementedError
+
+    def fill_memory(self, device: int, dst: int, value: int, size: int, stream: int, /) -> None:
+        """Set ``size`` bytes to ``value``, queued on a stream. Optional: defaults to copies."""
+        raise NotImplementedError
+
+    def shutdown(self) -> None:
+        """Close the device. Called once when the program ends. Optional."""
+        raise NotImplementedError
+
+    def correlation(self) -> int:
+        """Return the number of the launch or copy that this thread is making; 0 while no trace runs."""
+        return self._host.correlation()
 
     def current_stream(self, device: int) -> int:
         """Return the stream a kernel must queue its work on, as ``create_stream`` returned it; 0 for the default."""
@@ -377,8 +501,45 @@ class Plugin:
         return slot.prototype(call)
 
     def _slot_properties(self, device: int, to: Any) -> None:
-        for key, value in cast(Info, self).properties(device).items():
-            setattr(to.contents, key, value.encode()[:127] if isinstance(value, str) else value)
+        found = dict(cast(Info, self).properties(device))
+        if "uuid" in found:
+            found["uuid"] = (ctypes.c_uint8 * 16)(*cast(bytes, found["uuid"])[:16])
+        elements = cast("Collection[Element]", found.get("native_elements", ()))
+        found["native_elements"] = sum(1 << element for element in set(elements))
+        for key, value in found.items():
+            size = getattr(tables.PropertiesStruct, key).size
+            setattr(to.contents, key, value.encode()[: size - 1] if isinstance(value, str) else value)
+
+    def _slot_call_host(self, device: int, stream: int, function: int, data: int) -> None:
+        call = tables.HostFunction(function)
+        cast(Streams, self).call_host(device, stream, lambda: call(data))
+
+    def _slot_start_tracing(self, function: int, context: int) -> None:
+        deliver = tables.RecordFunction(function)
+
+        def record(
+            kind: TraceKind,
+            device: int,
+            stream: int,
+            start_ns: int,
+            end_ns: int,
+            *,
+            correlation: int = 0,
+            name: str | None = None,
+            bytes: int = 0,
+        ) -> None:
+            text = None if name is None else name.encode()
+            size = ctypes.sizeof(tables.TraceRecordStruct)
+            told = (size, kind, device, stream, text, start_ns, end_ns, bytes, correlation)
+            deliver(context, ctypes.byref(tables.TraceRecordStruct(*told)))
+
+        cast(Tracing, self).start_tracing(record)
+
+    def _slot_shutdown(self, context: int) -> None:
+        try:
+            self.shutdown()
+        except Exception:
+            traceback.print_exc()
 
     def _slot_compile(self, device: int, source: bytes, options: bytes) -> tuple[int, int]:
         binary = cast(Compiler, self).compile(device, source.decode(), (options or b"").decode())
@@ -391,6 +552,17 @@ class Plugin:
 
     def _slot_find(self, device: int, program: int, name: bytes) -> int:
         return cast(Compiler, self).find(device, program, name.decode())
+
+    def _slot_launch_with(self, device: int, stream: int, function: int, launch: Any, args: Any, n: int) -> None:
+        given = [LaunchArg(arg.value, arg.bytes, bool(arg.is_pointer)) for arg in args[:n]]
+        found = launch.contents
+        triples = [tuple(field) for field in (found.groups, found.group_size, found.cluster)]
+        options = LaunchOptions(triples[0], triples[1], found.local_bytes, triples[2], LaunchFlag(found.flags))
+        cast(Compiler, self).launch_with(device, stream, function, options, given)
+
+    def _slot_attributes(self, device: int, function: int, to: Any) -> None:
+        for key, value in cast(Compiler, self).attributes(device, function).items():
+            setattr(to.contents, key, value)
 
     def _slot_launch(self, device: int, stream: int, function: int, groups: Any, size: Any, args: Any, n: int) -> None:
         given = [LaunchArg(arg.value, arg.bytes, bool(arg.is_pointer)) for arg in args[:n]]
@@ -413,6 +585,7 @@ class Plugin:
     def _fill_compiler(self, table: Any) -> None:
         """Fill the fields of the compiler's table that are not slots, and the two slots that return no status."""
         table.dialect, table.group_size, table.local_memory = self.dialect.encode(), self.group_size, self.local_memory
+        table.binary_kinds = self.binary_kinds.encode() or None
         # Computed here, since a failure inside the slot could not be reported.
         texts = [
             ctypes.create_string_buffer(cast(Compiler, self).fingerprint(index).encode())
@@ -446,6 +619,8 @@ class Plugin:
         table.name = self.name.encode()
         for name in self._provided(tables.REQUIRED):
             setattr(table, name, self._callback(name, tables.REQUIRED[name], fail))
+        for name in self._provided(tables.OPTIONAL):
+            setattr(table, name, self._callback(name, tables.OPTIONAL[name], fail))
         for extension, slots in tables.EXTENSIONS.items():
             provided = self._provided(slots)
             if not provided or _ONLY_WITH.get(extension, provided[0]) not in provided:
@@ -489,4 +664,4 @@ class Plugin:
         ]
 
 
-_DECLARATIONS: Sequence[type] = (Plugin, Streams, Events, Info, Pinned, Peer, Compiler, Collectives)
+_DECLARATIONS: Sequence[type] = (Plugin, Streams, Events, Info, Pinned, Peer, Compiler, Collectives, Tracing)

@@ -233,10 +233,10 @@ HpPlugin required_part(const char* name) {
   return table;
 }
 
-HpStatus init_full(const HpHost* host, const HpPlugin** plugin) {
+[[maybe_unused]] HpStatus init_full(const HpHost* host, const HpPlugin** plugin) {
   fake_host = host;
-  static const HpStreams streams = {sizeof(HpStreams), fake_stream_create, fake_stream_destroy, fake_stream_synchronize,
-                                    fake_stream_query};
+  static const HpStreams streams = {sizeof(HpStreams),       fake_stream_create, fake_stream_destroy,
+                                    fake_stream_synchronize, fake_stream_query,  nullptr};
   static const HpEvents events = {sizeof(HpEvents), fake_event_create,      fake_event_destroy, fake_event_record,
                                   fake_event_wait,  fake_event_synchronize, fake_event_query,   nullptr};
   static const HpInfo info = {sizeof(HpInfo), nullptr, fake_memory};
@@ -257,14 +257,14 @@ HpStatus init_bare(const HpHost* host, const HpPlugin** plugin) {
   return HP_OK;
 }
 
-FakeStream& fake_of(hp::Stream& stream) { return stream_of(stream.device.index, stream.handle()); }
+[[maybe_unused]] FakeStream& fake_of(hp::Stream& stream) { return stream_of(stream.device.index, stream.handle()); }
 
-hp::Runtime& full_runtime() {
+[[maybe_unused]] hp::Runtime& full_runtime() {
   static hp::Runtime& runtime = hp::Runtime::mount(hp::Plugin::adopt(init_full, "test_allocator"));
   fake_runtime = &runtime;
   return runtime;
 }
-hp::Runtime& bare_runtime() {
+[[maybe_unused]] hp::Runtime& bare_runtime() {
   static hp::Runtime& runtime = hp::Runtime::mount(hp::Plugin::adopt(init_bare, "test_allocator"));
   return runtime;
 }

@@ -61,10 +61,13 @@ inline int host_raise(const char* kind, const char* text, ...) {
   return -1;
 }
 inline const char* host_operator_name() { return operator_name; }
+inline thread_local uint64_t correlation = 0;
+inline uint64_t host_correlation() { return correlation; }
 inline HpStream host_current_stream(int device) { return current_streams[device]; }
 
-inline const HpHost host = {sizeof(HpHost), HP_ABI_MAJOR,       HP_ABI_MINOR,        host_log, host_fail,
-                            host_raise,     host_operator_name, host_current_stream, nullptr,  nullptr};
+inline const HpHost host = {sizeof(HpHost), HP_ABI_MAJOR, HP_ABI_MINOR,       host_log,
+                            host_fail,      host_raise,   host_operator_name, host_current_stream,
+                            nullptr,        nullptr,      host_correlation};
 
 inline void* library() {
   static void* const handle = dlopen(getenv("HP_SIM_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
@@ -91,7 +94,7 @@ inline const HpPlugin& sim() {
 }
 
 inline int set_fault(const char* specification) {
-  return symbol<int (*)(const char*)>("hp_sim_set_fault")(specification);
+  return reinterpret_cast<int (*)(const char*)>(sim().private_function(sim().context, "set_fault"))(specification);
 }
 
 // --- small tools ---------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -22,10 +23,13 @@
 namespace {
 
 constexpr size_t kTotal = size_t{2} << 30;
-constexpr int kInvalidValue = 1, kOutOfMemory = 2, kMostSharedBytes = 8, kNotFound = 500, kInvalidImage = 200;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNotFound = 500, kInvalidImage = 200;
+constexpr int kMostSharedBytes = 8, kLargeClusters = 14;  // attributes of functions
 std::mutex mutex;
 std::map<uint64_t, size_t> blocks;
 std::map<void*, unsigned> most_shared;  // bytes that functions may have
+std::set<void*> large_clusters;         // functions that may have clusters of more than 8 blocks
+int launch_attributes = 0;
 size_t used = 0;
 thread_local void* current = nullptr;
 int contexts[2];
@@ -83,8 +87,21 @@ API cuDeviceGetCount(int* count) { return *count = 2, 0; }
 API cuDeviceGet(int* device, int index) { return *device = index, 0; }
 API cuDeviceGetName(char* name, int size, int) { return strncpy(name, "Fake NVIDIA device", size), 0; }
 API cuDeviceGetAttribute(int* value, int attribute, int) {
-  return *value = attribute == 75 ? 9 : attribute == 16 ? 2 : 0, 0;
+  // Of an H100, apart from its two processors.
+  static const std::map<int, int> values = {{1, 1024}, {8, 48 << 10}, {10, 32},       {13, 1980000},
+                                            {16, 2},   {36, 2619000}, {37, 5120},     {38, 50 << 20},
+                                            {75, 9},   {82, 1 << 16}, {97, 227 << 10}};
+  const auto found = values.find(attribute);
+  return *value = found == values.end() ? 0 : found->second, 0;
 }
+API cuDeviceGetUuid_v2(char* uuid, int device) {
+  for (int i = 0; i < 16; ++i) uuid[i] = static_cast<char>(device * 16 + i);
+  return 0;
+}
+API cuDeviceGetPCIBusId(char* text, int size, int device) {
+  return snprintf(text, static_cast<size_t>(size), "0000:%02X:00.0", 0x3b + device), 0;
+}
+API cuDeviceCanAccessPeer(int* yes, int device, int peer) { return *yes = device < peer, 0; }
 API cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = kTotal, 0; }
 API cuDevicePrimaryCtxRetain(void** context, int device) { return *context = &contexts[device], 0; }
 API cuCtxGetCurrent(void** context) { return *context = current, 0; }
@@ -135,14 +152,22 @@ API cuModuleLoadData(void** module, const void* image) {
   *module = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   return *module ? 0 : kInvalidImage;  // the file stays open: its name would be used again
 }
+API cuMemsetD8Async(void* to, unsigned char value, size_t bytes, void*) { return memset(to, value, bytes), 0; }
+API cuLaunchHostFunc(void*, void (*function)(void*), void* data) { return function(data), 0; }
 API cuModuleUnload(void*) { return 0; }
 API cuModuleGetFunction(void** function, void* module, const char* name) {
   return (*function = dlsym(module, (std::string("launch_") + name).c_str())) ? 0 : kNotFound;
 }
 API cuFuncSetAttribute(void* function, int attribute, int value) {
   std::lock_guard<std::mutex> lock(mutex);
+  if (attribute == kLargeClusters) return value == 1 ? (large_clusters.insert(function), 0) : kInvalidValue;
   if (attribute != kMostSharedBytes || value > 227 << 10) return kInvalidValue;
   return most_shared[function] = static_cast<unsigned>(value), 0;
+}
+API cuFuncGetAttribute(int* value, int attribute, void*) {
+  static const std::map<int, int> values = {{0, 512}, {1, 1536}, {3, 24}, {4, 40}};
+  const auto found = values.find(attribute);
+  return found == values.end() ? kInvalidValue : (*value = found->second, 0);
 }
 API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned,
                    unsigned shared, void*, void** arguments, void**) {
@@ -153,6 +178,37 @@ API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned 
   reinterpret_cast<Run>(function)(groups, threads, shared, arguments);
   return 0;
 }
+
+// As laid out by NVIDIA's cuda.h.
+struct LaunchAttribute {
+  int id;
+  char padding[4];
+  unsigned value[16];
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  LaunchAttribute* attributes;
+  unsigned count;
+};
+API cuLaunchKernelEx(const LaunchConfig* config, void* function, void** arguments, void** extra) {
+  for (unsigned i = 0; i < config->count; ++i) {
+    const LaunchAttribute& each = config->attributes[i];
+    const unsigned* const v = each.value;
+    if (each.id == 4) {  // a cluster: divides the grid, and has at most 8 blocks unless more were allowed
+      for (int d = 0; d < 3; ++d)
+        if (v[d] == 0 || config->grid[d] % v[d] != 0) return kInvalidValue;
+      if (v[0] * v[1] * v[2] > (large_clusters.count(function) ? 16u : 8u)) return kInvalidValue;
+    } else if ((each.id != 2 && each.id != 6) || v[0] != 1) {
+      return kInvalidValue;
+    }
+    launch_attributes |= 1 << each.id;
+  }
+  return cuLaunchKernel(function, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
+                        config->block[2], config->shared, config->stream, arguments, extra);
+}
+// For tests: the attributes that launches had so far, one bit each.
+API fakeLaunchAttributes() { return launch_attributes; }
 
 // ---- NVRTC
 

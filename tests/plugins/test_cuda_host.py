@@ -259,3 +259,59 @@ def test_memory_and_events(on_nv: Run) -> None:
         assert torch.equal(pinned.to("nv", non_blocking=True).cpu(), pinned)
         """
     )
+
+
+def test_launch_options_and_properties(on_nv: Run) -> None:
+    """Contract 1.2 on the driver: cuLaunchKernelEx, attributes, properties, links, fills, private functions."""
+    on_nv(
+        """
+        import ctypes, os, struct
+        import pytest, torch
+        import hardpoint
+        import hardpoint.devices.cuda as nv
+        from hardpoint import _discovery
+        from hardpoint._runtime import core
+
+        found = torch.nv.get_device_properties(1)
+        assert (found.pci_id, found.uuid) == ("0000:3C:00.0", "10111213-1415-1617-1819-1a1b1c1d1e1f")
+        assert (found.warp_size, found.max_threads_per_block, found.regs_per_multiprocessor) == (32, 1024, 1 << 16)
+        assert (found.shared_memory_per_block, found.shared_memory_per_block_optin) == (48 << 10, 227 << 10)
+        assert (found.clock_rate, found.memory_clock_rate, found.memory_bus_width) == (1980000, 2619000, 5120)
+        assert torch.bfloat16 in found.native_dtypes and found.L2_cache_size == 50 << 20
+        assert torch.nv.can_device_access_peer(1, 0) and not torch.nv.can_device_access_peer(0, 1)
+
+        plugin = _discovery.choose()
+        assert plugin.loads("cubin") and plugin.loads("ptx") and not plugin.loads("spirv")
+        source = 'extern "C" __global__ void scale(float* x, float by) {'
+        source += ' int i = blockIdx.x * blockDim.x + threadIdx.x; x[i] = x[i] * by; }'
+        function = core.load_kernel("nv", 0, core.compile("nv", 0, source, ""), "scale")
+        attributes = dict(registers=40, spilled_bytes=24, local_bytes=1536, max_group_size=512)
+        assert core.function_attributes("nv", 0, function) == attributes
+
+        x = torch.ones(512, device="nv")
+        args = [(True, struct.pack("P", x.data_ptr())), (False, struct.pack("f", 3.0))]
+        def launch(groups, local_bytes, cluster, flags):
+            grid, block = (groups, 1, 1), (32, 1, 1)
+            core.launch_with("nv", 0, "test::scale", function, grid, block, local_bytes, cluster, flags, args)
+        driver = ctypes.CDLL(os.environ["HARDPOINT_CUDA_PATH"] + "/libcuda.so.1")
+        launch(2, 0, (0, 0, 0), 0)
+        assert driver.fakeLaunchAttributes() == 0
+        launch(4, 60 << 10, (2, 0, 0), 3)  # more shared memory than every kernel has, a cluster, both flags
+        assert driver.fakeLaunchAttributes() == 1 << 4 | 1 << 2 | 1 << 6
+        launch(16, 100 << 10, (16, 1, 1), 0)  # a cluster that must be allowed
+        launch(1, 50 << 10, (1, 1, 1), 0)  # the limit is not lowered
+        expected = torch.ones(512)
+        for groups in (2, 4, 16, 1):
+            expected[: groups * 32] *= 3
+        assert torch.equal(x.cpu(), expected)
+        for wrong in ((1, 300 << 10, (0, 0, 0), 0), (3, 0, (2, 1, 1), 0)):
+            with pytest.raises(RuntimeError, match="nv:0"):
+                launch(*wrong)
+        assert torch.equal(x.cpu(), expected)
+
+        core.fill_memory("nv", 0, x.data_ptr() + 4, 0, 8)
+        assert x[:4].tolist() == [27.0 * 3, 0, 0, 27.0 * 3]
+        before = nv.allow_tf32(True)
+        assert not before and nv.allow_tf32(False)
+        """
+    )

@@ -89,7 +89,7 @@ def test_exported_trace(tmp_path: Path) -> None:
     for kernel in kernels.values():
         assert kernel["pid"] == 0
         assert kernel["tid"] == kernel["args"]["stream"]
-        assert kernel["args"]["timed by"] == "device events"
+        assert kernel["args"]["timed by"] == "plug-in"
         (launch,) = [
             e
             for e in events
@@ -162,6 +162,48 @@ def test_more_launches_than_wait_for_their_times() -> None:
     events = device_events(found)
     assert len(events) == 6000
     assert all(e.time_range.elapsed_us() >= 0 for e in events)
+
+
+TRAINING = """
+import json, torch
+from torch import nn
+from torch.profiler import profile, ProfilerActivity
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)).to("sim")
+x, y = torch.ones(8, 16, device="sim"), torch.zeros(8, dtype=torch.int64, device="sim")
+side = torch.sim.Stream()
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as found:
+    for _ in range(3):
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+    with torch.sim.stream(side):
+        x * 2
+    torch.sim.synchronize()
+found.export_chrome_trace("%s")
+events = json.load(open("%s"))["traceEvents"]
+rows = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy")]
+rows.sort(key=lambda e: (e["tid"], e["ts"]))
+launches = [e for e in events if e.get("cat") == "privateuse1_runtime"]
+answer = {
+    "rows": [(e["tid"] == side.stream_id, e["name"], e["args"].get("operator"), e["args"].get("tier")) for e in rows],
+    "sources": sorted({e["args"]["timed by"] for e in rows}),
+    "launched": sorted(e["args"]["correlation"] for e in launches)
+    == sorted(e["args"]["correlation"] for e in rows),
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_plugin_and_events_tell_the_same(tmp_path: Path) -> None:
+    """Two steps of training: the same kernels, in the same order per stream, from the same operators."""
+    code = TRAINING.replace("%s", str(tmp_path / "trace.json"))
+    own, events = (ask_python(code, tmp_path, HARDPOINT_SIM_TRACING=tracing) for tracing in "10")
+    assert (own["sources"], events["sources"]) == (["plug-in"], ["device events"])
+    assert own["launched"]
+    assert events["launched"]
+    assert own["rows"] == events["rows"]
+    kernels = Counter(name for _, name, _, _ in own["rows"])
+    assert kernels["aten::addmm"] == 6
+    assert own["rows"][-1][:2] == [True, "mul"]  # on the other stream
 
 
 def test_a_device_without_events_is_timed_by_the_host(tmp_path: Path) -> None:

@@ -80,11 +80,44 @@ void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, i
     throw Error(HP_NOT_SUPPORTED, stream.device.name() + ": " + op.name + " needs " + std::to_string(groups) +
                                       " work-groups, a launch can have at most " + std::to_string(INT32_MAX));
   }
-  const uint32_t count[3] = {static_cast<uint32_t>(groups), 1, 1}, group_size[3] = {compiler.group_size, 1, 1};
+  const uint32_t count[3] = {static_cast<uint32_t>(groups), 1, 1}, group_size[3] = {stream.device.group_size(), 1, 1};
   TraceScope trace(TraceKind::kKernel, op.name.c_str(), stream, 0, Tier::kPortable);
   HP_CHECK(compiler.launch(stream.device.index, stream.handle(), kernel.function, count, group_size, args, num_args),
            stream.device.name() + ": launch of " + op.name);
   if (Recorder* active = recorder()) active->on_launch(op, kernel, stream, groups, args, num_args);
+}
+
+void launch_with(Operator& op, HpFunction function, Stream& stream, HpLaunch options, const HpLaunchArg* args,
+                 uint32_t num_args) {
+  options.struct_size = sizeof(options);
+  OperatorScope scope(op);
+  stream.note_launch(&op);
+  if (Recorder* active = recorder()) active->refuse("it launches " + op.name + " with options");
+  const HpCompiler& compiler = stream.device.plugin.compiler;
+  TraceScope trace(TraceKind::kKernel, op.name.c_str(), stream, 0, Tier::kPortable);
+  if (compiler.launch_with != nullptr) {
+    HP_CHECK(compiler.launch_with(stream.device.index, stream.handle(), function, &options, args, num_args),
+             stream.device.name() + ": launch of " + op.name);
+    return;
+  }
+  const uint32_t* const cluster = options.cluster;
+  if (options.local_bytes != 0 || options.flags != 0 || cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1) {
+    throw Error(HP_NOT_SUPPORTED, stream.device.name() + ": launch of " + op.name + ": the plug-in has no " +
+                                      "HpCompiler.launch_with, which dynamic local memory, clusters and flags need");
+  }
+  HP_CHECK(compiler.launch(stream.device.index, stream.handle(), function, options.groups, options.group_size, args,
+                           num_args),
+           stream.device.name() + ": launch of " + op.name);
+}
+
+HpAttributes function_attributes(Device& device, HpFunction function) {
+  HpAttributes attributes{};
+  attributes.struct_size = sizeof(attributes);
+  if (device.plugin.compiler.attributes != nullptr) {
+    HP_CHECK(device.plugin.compiler.attributes(device.index, function, &attributes),
+             device.name() + ": attributes of a function");
+  }
+  return attributes;
 }
 
 void launch_portable(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t elements,

@@ -70,6 +70,14 @@ HpFunction load_function(Device& device, const std::string& binary, const std::s
 void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups, const HpLaunchArg* args,
                    uint32_t num_args);
 
+// Launches with options. A plug-in without HpCompiler.launch_with takes only groups and group sizes. An operator that a
+// graph records is refused: replays know nothing of the options.
+void launch_with(Operator& op, HpFunction function, Stream& stream, HpLaunch options, const HpLaunchArg* args,
+                 uint32_t num_args);
+
+// Registers and limits of a loaded function; all 0 if the plug-in cannot tell.
+HpAttributes function_attributes(Device& device, HpFunction function);
+
 // Launches enough work-groups for `elements` elements.
 void launch_portable(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t elements,
                      const HpLaunchArg* args, uint32_t num_args);

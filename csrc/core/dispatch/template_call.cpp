@@ -65,7 +65,7 @@ bool TemplateCall::run(const OpBinding& binding, int64_t groups) {
 }
 
 int64_t TemplateCall::rows_per_group(int64_t row_elements) const {
-  if (device_.plugin.compiler.group_size != 1) return 1;
+  if (device_.group_size() != 1) return 1;
   return std::max<int64_t>(1, kernel_->elements_per_group / std::max<int64_t>(1, row_elements));
 }
 

@@ -16,6 +16,7 @@
 #include "core/memory/scratch.h"
 #include "core/runtime/error.h"
 #include "core/runtime/runtime.h"
+#include "core/tracing/tracer.h"
 
 namespace hp {
 namespace {
@@ -140,8 +141,8 @@ void require(const std::string& origin, const char* table, std::initializer_list
 
 const HpHost* host() {
   static const HpHost table = {
-      sizeof(HpHost),     HP_ABI_MAJOR,        HP_ABI_MINOR,          host_log,         host_fail, host_raise,
-      host_operator_name, host_current_stream, host_scratch_allocate, host_scratch_free};
+      sizeof(HpHost),     HP_ABI_MAJOR,        HP_ABI_MINOR,          host_log,          host_fail,         host_raise,
+      host_operator_name, host_current_stream, host_scratch_allocate, host_scratch_free, launch_correlation};
   return &table;
 }
 
@@ -231,6 +232,7 @@ void Plugin::adopt_table(const HpPlugin* source) {
   interprocess = full_size(table.interprocess);
   compiler = full_size(table.compiler);
   collectives = full_size(table.collectives);
+  tracing = full_size(table.tracing);
   if (table.streams != nullptr) {
     require(origin, "HpStreams",
             {{"create", streams.create}, {"destroy", streams.destroy}, {"synchronize", streams.synchronize}});
@@ -271,6 +273,7 @@ void Plugin::adopt_table(const HpPlugin* source) {
                   origin + ": HpCollectives has only one of group_start and group_end: set both or neither");
     }
   }
+  if (table.tracing != nullptr) require(origin, "HpTracing", {{"start", tracing.start}, {"stop", tracing.stop}});
   if (table.kernels == nullptr) table.num_kernels = 0;
 
   check(table.device_count(&device_count), origin + ": device_count");
@@ -300,7 +303,17 @@ std::vector<std::string> Plugin::extensions() const {
   add("interprocess", interprocess.export_memory != nullptr);
   add("compiler", compiler.compile != nullptr);
   add("collectives", collectives.create != nullptr);
+  add("tracing", tracing.start != nullptr);
   return present;
+}
+
+bool Plugin::loads(const std::string& binary_kind) const {
+  if (compiler.binary_kinds == nullptr || binary_kind.empty()) return false;
+  return (" " + std::string(compiler.binary_kinds) + " ").find(" " + binary_kind + " ") != std::string::npos;
+}
+
+HpPrivateFunction Plugin::private_function(const std::string& function) const {
+  return table.private_function != nullptr ? table.private_function(table.context, function.c_str()) : nullptr;
 }
 
 Plugin::Kernel Plugin::find_kernel(const std::string& kernel_name) const {

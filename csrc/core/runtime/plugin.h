@@ -28,6 +28,7 @@ class Plugin {
   HpInterprocess interprocess{};
   HpCompiler compiler{};
   HpCollectives collectives{};
+  HpTracing tracing{};
 
   std::string name;
   std::string origin;
@@ -36,6 +37,11 @@ class Plugin {
 
   bool has_streams() const { return streams.create != nullptr; }
   bool has_events() const { return events.create != nullptr; }
+
+  // Whether `load` of the compiler takes binaries of this kind, such as "cubin".
+  bool loads(const std::string& binary_kind) const;
+  // A function beside the contract, or null.
+  HpPrivateFunction private_function(const std::string& function) const;
 
   // Names of the optional tables that the plug-in provides, for reports.
   std::vector<std::string> extensions() const;

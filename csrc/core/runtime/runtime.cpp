@@ -1,5 +1,7 @@
 #include "core/runtime/runtime.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -97,6 +99,21 @@ bool Stream::query() {
   return true;
 }
 
+void Stream::call_host(void (*function)(void*), void* data) {
+  if (device.plugin.streams.call_host != nullptr) {
+    HP_CHECK(device.plugin.streams.call_host(device.index, handle_, function, data),
+             device.name() + ": host function on stream " + std::to_string(id));
+    return;
+  }
+  try {
+    wait();
+  } catch (const Error&) {
+    function(data);  // failed work is done, too
+    throw;
+  }
+  function(data);
+}
+
 // ---- Event
 
 void Event::record(Stream& stream) {
@@ -165,6 +182,15 @@ Stream& Device::stream(int64_t id) {
   Stream* found = id >= 0 && id < kMaxStreams ? streams_[id].load(std::memory_order_acquire) : nullptr;
   if (found == nullptr) throw Error(HP_INVALID_ARGUMENT, name() + " has no stream " + std::to_string(id));
   return *found;
+}
+
+Stream* Device::find_stream(HpStream handle) const {
+  const int count = num_streams_.load(std::memory_order_acquire);
+  for (int id = 0; id < count; ++id) {
+    Stream* each = streams_[id].load(std::memory_order_acquire);
+    if (each != nullptr && each->handle() == handle) return each;
+  }
+  return nullptr;
 }
 
 Stream& Device::new_stream(int priority) {
@@ -276,9 +302,74 @@ void Device::copy_on_device(void* dst, const void* src, size_t bytes, Stream& st
   if (Recorder* active = recorder()) active->on_copy(dst, src, bytes, stream);
 }
 
+namespace {
+
+// Bytes of one value, for copies that may be queued until the process ends.
+constexpr size_t kPatternBytes = 64 << 10;
+const char* fill_pattern(uint8_t value) {
+  static auto* patterns = new std::array<std::atomic<const char*>, 256>{};
+  std::atomic<const char*>& entry = (*patterns)[value];
+  if (const char* made = entry.load(std::memory_order_acquire)) return made;
+  auto* made = new char[kPatternBytes];
+  std::memset(made, value, kPatternBytes);
+  const char* other = nullptr;
+  if (entry.compare_exchange_strong(other, made, std::memory_order_acq_rel)) return made;
+  delete[] made;  // another thread stored its pattern first
+  return other;
+}
+
+}  // namespace
+
+void Device::fill(void* dst, uint8_t value, size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  if (Recorder* active = recorder()) active->refuse("it fills memory");
+  if (plugin.table.fill_memory != nullptr) {
+    TraceScope trace(TraceKind::kFill, "fill memory", stream, bytes);
+    HP_CHECK(plugin.table.fill_memory(index, dst, value, bytes, stream.handle()), name() + ": fill of device memory");
+    return;
+  }
+  // One copy from the host, then copies of what is filled already: twice as much each time.
+  size_t done = std::min(bytes, kPatternBytes);
+  copy_to_device(dst, fill_pattern(value), done, stream);
+  while (done < bytes) {
+    const size_t next = std::min(done, bytes - done);
+    copy_on_device(static_cast<char*>(dst) + done, dst, next, stream);
+    done += next;
+  }
+}
+
+std::pair<uint32_t, uint32_t> Device::read_launch_limits() const {
+  uint32_t size = plugin.compiler.group_size, memory = plugin.compiler.local_memory;
+  if (plugin.compiler.compile == nullptr) return {size, memory};
+  // Older plug-ins have one size for all devices.
+  HpProperties own{};
+  own.struct_size = sizeof(own);
+  if (plugin.abi_minor >= 2 && plugin.info.properties != nullptr) {
+    if (plugin.info.properties(index, &own) == HP_OK) {
+      if (own.group_size != 0) size = own.group_size;
+      if (own.local_memory != 0) memory = own.local_memory;
+    } else {
+      take_message();  // a failing device: the launch reports it
+      return {size, memory};
+    }
+  }
+  group_size_.store(size, std::memory_order_relaxed);
+  return {size, memory};
+}
+
+void Device::drain(uint32_t timeout_ms) noexcept {
+  if (!plugin.has_streams()) return;
+  const int count = num_streams_.load(std::memory_order_acquire);
+  for (int id = 0; id < count; ++id) {
+    Stream* each = streams_[id].load(std::memory_order_acquire);
+    if (each != nullptr && plugin.streams.synchronize(index, each->handle(), timeout_ms) != HP_OK) take_message();
+  }
+}
+
 // ---- Runtime
 
-Runtime::Runtime(std::shared_ptr<const Plugin> source, int slot) : plugin(std::move(source)), slot(slot) {
+Runtime::Runtime(std::shared_ptr<const Plugin> source, int slot)
+    : plugin(std::move(source)), slot(slot), process_(getpid()) {
   for (int i = 0; i < plugin->device_count; ++i) devices_.emplace_back(new Device(*this, i));
 }
 
@@ -347,6 +438,28 @@ void Runtime::copy_peer(Device& dst_device, void* dst, Device& src_device, const
     throw;
   }
   delete staging;
+}
+
+bool Runtime::can_access(const Device& dst_device, const Device& src_device) const {
+  if (&dst_device == &src_device) return true;
+  if (plugin->peer.copy == nullptr) return false;
+  if (plugin->peer.can_access == nullptr) return true;
+  int yes = 0;
+  HP_CHECK(plugin->peer.can_access(dst_device.index, src_device.index, &yes),
+           "link from " + src_device.name() + " to " + dst_device.name());
+  return yes != 0;
+}
+
+void Runtime::shut_down() {
+  constexpr uint32_t kPatienceMs = 5000;  // a device that hangs must not keep the program from ending
+  for (Runtime* runtime : mounted()) {
+    const HpPlugin& table = runtime->plugin->table;
+    if (table.shutdown == nullptr || runtime->process_ != getpid() || runtime->shut_down_.exchange(true)) continue;
+    for (const auto& device : runtime->devices_) {
+      if (device->allocator().stats().num_device_alloc > 0) device->drain(kPatienceMs);  // else it was never used
+    }
+    table.shutdown(table.context);
+  }
 }
 
 void Runtime::set_timeout_ms(uint32_t milliseconds) { wait_timeout_ms.store(milliseconds, std::memory_order_relaxed); }

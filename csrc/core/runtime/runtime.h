@@ -39,6 +39,8 @@ class Stream {
   // The same without checking for faults: for waits that the user's program did not request.
   void wait();
   bool query();
+  // Calls function(data) once the work queued so far is done, on any thread, or here if the plug-in cannot.
+  void call_host(void (*function)(void* data), void* data);
   // Device address of the fault record, for a kernel about to be launched on this stream.
   void* fault_record() { return fault_.arm(*this); }
 
@@ -96,6 +98,8 @@ class Device {
 
   Stream& default_stream() { return *streams_[0]; }
   Stream& stream(int64_t id);
+  // The stream of a plug-in's handle, or null.
+  Stream* find_stream(HpStream handle) const;
   // Creates up to kPoolSize streams per priority level, then returns them round-robin.
   Stream& pool_stream(int priority);
   Stream& new_stream(int priority);
@@ -108,6 +112,13 @@ class Device {
 
   CachingAllocator& allocator() { return *allocator_; }
   HpProperties properties() const;
+  // Work-items per group that suit the device, 1 on a CPU; and the bytes of local memory per group. 0 without a
+  // compiler.
+  uint32_t group_size() const {
+    const uint32_t known = group_size_.load(std::memory_order_relaxed);
+    return known != 0 ? known : read_launch_limits().first;
+  }
+  uint32_t local_memory() const { return read_launch_limits().second; }
   // {free, total} in bytes; {0, 0} without HpInfo.memory.
   std::pair<uint64_t, uint64_t> memory_info() const;
 
@@ -115,6 +126,8 @@ class Device {
   void copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream);
   void copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream);
   void copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream);
+  // Sets every byte to `value`: HpPlugin.fill_memory, else copies of a pattern.
+  void fill(void* dst, uint8_t value, size_t bytes, Stream& stream);
 
   static constexpr int kPoolSize = 32;
   static constexpr int kMaxStreams = 1024;  // beyond this, new_stream returns existing streams
@@ -122,7 +135,11 @@ class Device {
  private:
   friend class Runtime;
   Device(Runtime& runtime, int index);
+  std::pair<uint32_t, uint32_t> read_launch_limits() const;
+  // Waits for every stream, each for `timeout_ms` at most. Ignores failures.
+  void drain(uint32_t timeout_ms) noexcept;
 
+  mutable std::atomic<uint32_t> group_size_{0};  // 0: not read yet
   std::mutex mutex_;
   // Each slot is written once: stream() reads them without a lock.
   std::array<std::atomic<Stream*>, kMaxStreams> streams_{};
@@ -148,6 +165,12 @@ class Runtime {
   // Copies between two devices of this runtime, ordered on `stream`, a stream of `src_device`.
   void copy_peer(Device& dst_device, void* dst, Device& src_device, const void* src, size_t bytes, Stream& stream);
 
+  // Whether two devices have a direct link.
+  bool can_access(const Device& dst_device, const Device& src_device) const;
+
+  // Calls HpPlugin.shutdown of every mounted plug-in, once, when the program ends. Does nothing in a child of fork().
+  static void shut_down();
+
   // Milliseconds after which a wait fails with HP_TIMEOUT; 0 waits forever.
   static void set_timeout_ms(uint32_t milliseconds);
   static uint32_t timeout_ms();
@@ -155,6 +178,8 @@ class Runtime {
  private:
   Runtime(std::shared_ptr<const Plugin> plugin, int slot);
   std::vector<std::unique_ptr<Device>> devices_;
+  const int process_;  // that mounted it
+  std::atomic<bool> shut_down_{false};
 };
 
 // Current device and streams of this thread, per runtime.

@@ -30,7 +30,7 @@ bool transposed(StridedShape<2>& g, int dims) {
 bool transpose(Operator& op, Device& device, const View& to, const View& from, const StridedShape<2>& geometry,
                int dims) {
   static KernelTemplate kernels("copy:transpose", {"T"}, {"DIMS", "BLOCK"});
-  const int block = device.plugin.compiler.group_size == 1 ? 128 : 32;
+  const int block = device.group_size() == 1 ? 128 : 32;
   TemplateCall call(kernels, device, {to.dtype}, {dims, block});
   int64_t groups = ((geometry.size[0] + block - 1) / block) * ((geometry.size[1] + block - 1) / block);
   for (int d = 2; d < dims; ++d) groups *= geometry.size[d];

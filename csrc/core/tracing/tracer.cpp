@@ -10,6 +10,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
+
+#include "core/tracing/plugin_trace.h"
 
 namespace hp {
 
@@ -23,6 +26,7 @@ struct TraceScope::Pending {
   Event* end = nullptr;
   int exceptions;  // in flight when the launch began
   uint64_t session;
+  uint64_t number = 0, outer = 0;  // of a plug-in that traces itself: this launch, the one around it
 
   Pending() = default;
   Pending(const Pending&) = delete;
@@ -41,12 +45,9 @@ using PendingList = std::vector<std::unique_ptr<Pending>>;
 // Launches that may wait for their times. Beyond this, finished ones are resolved, which returns their events.
 constexpr size_t kMaxPending = 4096, kResolveInterval = 512;
 
-thread_local uint64_t correlation = 0;
+thread_local uint64_t correlation = 0, launch_number = 0;
 
-int64_t host_ns() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
-}
+int64_t host_ns() { return trace_clock_ns(); }
 
 int32_t thread_id() {
   static thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
@@ -177,8 +178,18 @@ bool has_timed_events(const Plugin& plugin) { return plugin.has_events() && plug
 
 }  // namespace
 
+int64_t trace_clock_ns() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
+}
+
+uint64_t launch_correlation() { return launch_number; }
+
 void start_trace() {
   drop_session();
+  std::vector<TraceRecord> unwanted;
+  stop_plugin_traces(&unwanted);
+  start_plugin_traces();
   tracing_enabled.store(true, std::memory_order_relaxed);
 }
 
@@ -191,6 +202,7 @@ std::vector<TraceRecord> stop_trace() {
     records.swap(session().records);
   }
   drop_session();
+  stop_plugin_traces(&records);
   std::stable_sort(records.begin(), records.end(),
                    [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
   return records;
@@ -202,8 +214,23 @@ void TraceScope::begin(TraceKind kind, const char* name, Stream& stream, uint64_
   auto launch = std::make_unique<Pending>();
   launch->stream = &stream;
   launch->exceptions = std::uncaught_exceptions();
-  launch->record = {kind,        tier,        false, name, current_operator(), &stream.device, stream.id, bytes,
-                    correlation, thread_id(), 0,     0};
+  TraceRecord& record = launch->record;
+  record.kind = kind;
+  record.tier = tier;
+  record.name = name;
+  record.op = current_operator();
+  record.device = &stream.device;
+  record.stream = stream.id;
+  record.bytes = bytes;
+  record.correlation = correlation;
+  record.thread = thread_id();
+  if (traces_itself(stream.device)) {
+    record.launch_start_ns = host_ns();
+    launch->number = begin_traced_launch(record, stream);
+    launch->outer = std::exchange(launch_number, launch->number);
+    pending_ = launch.release();
+    return;
+  }
   try {
     if (has_timed_events(stream.device.plugin)) {
       anchor_of(stream);
@@ -226,13 +253,25 @@ void TraceScope::begin(TraceKind kind, const char* name, Stream& stream, uint64_
 }
 
 void TraceScope::discard() noexcept {
+  if (pending_ == nullptr) return;
+  if (pending_->number != 0) {
+    discard_traced_launch(pending_->number);
+    launch_number = pending_->outer;
+  }
   delete pending_;
   pending_ = nullptr;
 }
 
 void TraceScope::end() noexcept {
+  const bool failed = std::uncaught_exceptions() > pending_->exceptions;
+  if (failed && pending_->number != 0) return discard();
   std::unique_ptr<Pending> launch(pending_);
-  if (std::uncaught_exceptions() > launch->exceptions) return;  // the launch failed
+  if (failed) return;
+  if (launch->number != 0) {
+    launch_number = launch->outer;
+    end_traced_launch(launch->number, host_ns());
+    return;
+  }
   Session& current = session();
   try {
     if (launch->end != nullptr) {

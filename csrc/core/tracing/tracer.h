@@ -1,8 +1,9 @@
 // Traces what devices do: one record per kernel, copy and collective, with times on the host's clock.
 //
-// A plug-in with timed events is measured by a pair of them around each launch. Without them, the tracer waits for the
-// stream after each launch and takes the host's time; such records say so. (It does not wait for collectives, which
-// wait for other processes.) Untraced, a launch pays one relaxed load.
+// A plug-in with HpTracing makes the records itself (plugin_trace.h). One with timed events is measured by a pair of
+// them around each launch. Without either, the tracer waits for the stream after each launch and takes the host's time.
+// (It does not wait for collectives, which wait for other processes.) Records tell which. Untraced, a launch pays one
+// relaxed load.
 #pragma once
 
 #include <atomic>
@@ -15,21 +16,25 @@
 
 namespace hp {
 
-enum class TraceKind : uint8_t { kKernel, kCopyToDevice, kCopyToHost, kCopyOnDevice, kCopyPeer, kCollective };
+enum class TraceKind : uint8_t { kKernel, kCopyToDevice, kCopyToHost, kCopyOnDevice, kCopyPeer, kCollective, kFill };
 
 struct TraceRecord {
-  TraceKind kind;
+  TraceKind kind = TraceKind::kKernel;
   Tier tier = Tier::kVendor;  // of a kernel
   bool timed_by_host = false;
-  const char* name;    // lives as long as the process
-  const Operator* op;  // null outside operators
-  const Device* device;
-  int64_t stream;
-  uint64_t bytes;
-  uint64_t correlation;                    // see set_trace_correlation
-  int32_t thread;                          // system id of the launching thread
-  int64_t launch_start_ns, launch_end_ns;  // of the launching call, since the epoch
-  int64_t start_ns = 0, end_ns = 0;        // on the device, since the epoch
+  const char* name = nullptr;    // lives as long as the process
+  const Operator* op = nullptr;  // null outside operators
+  const Device* device = nullptr;
+  int64_t stream = 0;
+  uint64_t bytes = 0;
+  uint64_t correlation = 0;                        // see set_trace_correlation
+  int32_t thread = 0;                              // system id of the launching thread; 0: no launch is known
+  int64_t launch_start_ns = 0, launch_end_ns = 0;  // of the launching call, since the epoch
+  int64_t start_ns = 0, end_ns = 0;                // on the device, since the epoch
+  bool from_plugin = false;                        // the plug-in's own record
+
+  // Where the times come from: "host", "plug-in" or "device events".
+  const char* source() const { return timed_by_host ? "host" : from_plugin ? "plug-in" : "device events"; }
 };
 
 extern std::atomic<bool> tracing_enabled;
@@ -40,6 +45,12 @@ void start_trace();
 // Waits for the traced work. Records are sorted by their start on the device. Never throws: a record whose times the
 // plug-in cannot tell, or whose end comes before its start, is timed by the host.
 std::vector<TraceRecord> stop_trace();
+
+// Nanoseconds since the epoch: the clock of all records.
+int64_t trace_clock_ns();
+
+// The number of the launch that this thread is making, for host->correlation(); 0 outside launches and traces.
+uint64_t launch_correlation();
 
 // A number, chosen by the adapter, of the framework operator that this thread runs; 0 outside operators. Later records
 // of this thread carry it.

@@ -55,7 +55,7 @@ Im2colConvolution::Im2colConvolution(const OpBinding& binding, Device& device, c
 bool Im2colConvolution::is_preferred(const Device& device, const ConvolutionShape& g, const View& weight) {
   constexpr int64_t kFewPlaces = 64, kManyChannels = 32;
   if (g.groups != 1 || !is_float(weight.dtype) || g.batch * volume(g.y_size) == 0 || !is_dense(weight)) return false;
-  if (device.plugin.compiler.group_size != 1) return true;
+  if (device.group_size() != 1) return true;
   return volume(g.y_size) <= kFewPlaces && g.inner >= kManyChannels && g.outer >= kManyChannels;
 }
 

@@ -19,7 +19,7 @@ int64_t strips(const ReductionShape& g) { return g.outputs / g.kept_size[0] * ce
 // with many work-items per group runs hundreds of groups at once.
 int64_t choose_parts(const Device& device, const ReductionPlan& plan) {
   constexpr int64_t kLongest = int64_t{1} << 22;
-  const int64_t enough = device.plugin.compiler.group_size == 1 ? 64 : 2048;
+  const int64_t enough = device.group_size() == 1 ? 64 : 2048;
   const ReductionShape& g = plan.geometry;
   const int64_t tasks = plan.columns ? strips(g) : g.outputs, longest = g.count / kLongest + 1;
   const int64_t elements = g.count * (plan.columns ? std::min(g.kept_size[0], kColumns) : 1);
@@ -68,7 +68,7 @@ bool plan_reduction(Device& device, const View& out, const View& self, uint64_t 
     const int64_t side_by_side = kept[0].size;
     const bool outputs_side_by_side = g.count <= 1 || kept[0].stride[kIn] < reduced[0].stride[kIn];
     // Few contiguous elements do not fill a vector: then the other direction is faster, even with strides.
-    if (device.plugin.compiler.group_size == 1) {
+    if (device.group_size() == 1) {
       plan.columns = outputs_side_by_side ? side_by_side >= 16 || g.count < 64 : g.count < 48 && side_by_side >= 32;
     } else {
       plan.columns = outputs_side_by_side && g.outputs >= kColumns;

@@ -105,12 +105,22 @@ struct Callbacks {
       DeviceGroup::check_failures(at(device));
     });
   }
-  // Plug-ins have no stream callbacks: synchronize, then call on this thread.
   static C_Status add_callback(const C_Device device, C_Stream stream, C_Callback callback, void* data) {
+    struct Call {
+      C_Device_st device;
+      C_Stream stream;
+      C_Callback callback;
+      void* data;
+    };
     return run_or_log([&] {
-      stream_at(device, stream).synchronize();
-      C_Status status = C_SUCCESS;
-      callback(device, stream, data, &status);
+      stream_at(device, stream)
+          .call_host(
+              [](void* given) {
+                const std::unique_ptr<Call> call(static_cast<Call*>(given));
+                C_Status status = C_SUCCESS;
+                call->callback(&call->device, call->stream, call->data, &status);
+              },
+              new Call{*device, stream, callback, data});
     });
   }
   static C_Status create_event(const C_Device device, C_Event* event) {
@@ -188,7 +198,11 @@ struct Callbacks {
     });
   }
   static C_Status set(const C_Device device, void* ptr, unsigned char value, size_t bytes) {
-    return h2d(device, ptr, std::vector<unsigned char>(bytes, value).data(), bytes);
+    return run_or_throw([&] {
+      Stream& stream = ordered(device);
+      at(device).fill(ptr, value, bytes, stream);
+      stream.synchronize();
+    });
   }
 
   // ---- Copies
@@ -272,9 +286,12 @@ struct Callbacks {
     *bytes = HP_ALIGNMENT;
     return C_SUCCESS;
   }
-  static C_Status capability(const C_Device, size_t* capability) {
-    *capability = 0;
-    return C_SUCCESS;
+  // 90 for version 9.0, as Paddle counts on GPUs.
+  static C_Status capability(const C_Device device, size_t* capability) {
+    return run_or_log([&] {
+      const HpProperties found = at(device).properties();
+      *capability = static_cast<size_t>(found.version_major * 10 + found.version_minor);
+    });
   }
 
   static C_Status supports_float16(const C_Device, bool* supported) {
@@ -283,6 +300,10 @@ struct Callbacks {
   }
   static C_Status compute_units(const C_Device device, size_t* units) {
     return run_or_log([&] { *units = static_cast<size_t>(at(device).properties().compute_units); });
+  }
+
+  static C_Status max_group_size(const C_Device device, size_t* size) {
+    return run_or_log([&] { *size = at(device).properties().max_group_size; });
   }
 
   // ---- Profiling
@@ -309,6 +330,7 @@ struct Callbacks {
   static auto fill_newer(Table& table, int) -> decltype(table.is_float16_supported, void()) {
     if (table.size != sizeof(Table)) return;
     table.get_multi_process = compute_units;
+    table.get_max_threads_per_block = max_group_size;
     table.profiler_initialize = begin_profiling;
     table.profiler_finalize = profile;
     table.profiler_prepare_tracing = profile;

@@ -25,17 +25,6 @@ namespace py = pybind11;
 namespace hp::torch_adapter {
 namespace {
 
-py::dict describe(const Device& device) {
-  const HpProperties properties = device.properties();
-  py::dict result;
-  result["name"] = std::string(properties.name);
-  result["total_memory"] = properties.total_memory;
-  result["compute_units"] = properties.compute_units;
-  result["major"] = properties.version_major;
-  result["minor"] = properties.version_minor;
-  return result;
-}
-
 py::list snapshot(Device& device) {
   py::list segments;
   for (const SegmentInfo& segment : device.allocator().snapshot()) {
@@ -178,7 +167,6 @@ PYBIND11_MODULE(HARDPOINT_TORCH_MODULE, m) {
   m.def(
       "synchronize", [](int index) { device_at(static_cast<c10::DeviceIndex>(index)).synchronize(); },
       py::call_guard<py::gil_scoped_release>());
-  m.def("properties", [](int index) { return describe(device_at(static_cast<c10::DeviceIndex>(index))); });
   m.def("extensions", [] { return runtime().plugin->extensions(); });
 
   m.def("memory_info", [](int index) { return device_at(static_cast<c10::DeviceIndex>(index)).memory_info(); });

@@ -38,6 +38,7 @@ void update_correlation() {
 // torch knows no type for collectives of other devices than NVIDIA's: they are kernels there, too.
 ActivityType activity_type(TraceKind kind) {
   const bool kernel = kind == TraceKind::kKernel || kind == TraceKind::kCollective;
+  if (kind == TraceKind::kFill) return ActivityType::GPU_MEMSET;
   return kernel ? ActivityType::CONCURRENT_KERNEL : ActivityType::GPU_MEMCPY;
 }
 
@@ -72,7 +73,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       add(record, operator_of(static_cast<int32_t>(record.correlation)), logger);
     }
     if (first <= last) buffer_->span = libkineto::TraceSpan(first, last, "hardpoint");
-    buffer_->gpuOpCount = static_cast<int>(buffer_->activities.size() / 2);
+    buffer_->gpuOpCount = number_;
     for (const auto& [index, stream] : rows_) {
       const std::string name = "stream " + std::to_string(stream);
       logger.handleResourceInfo({stream, stream, index, name}, first);
@@ -131,12 +132,14 @@ class Session final : public libkineto::IActivityProfilerSession {
   void add(const TraceRecord& record, const libkineto::ITraceActivity* linked, libkineto::ActivityLogger& logger) {
     ++number_;
     const std::string device = record.device->name();
-    auto& launch = new_activity(ActivityType::PRIVATEUSE1_RUNTIME, std::string("launch ") + record.name,
-                                record.launch_start_ns, record.launch_end_ns, linked, true);
-    launch.device = libkineto::processId();
-    launch.resource = launch.threadId = record.thread;
-    launch.addMetadata("correlation", number_);
-    launch.log(logger);
+    if (record.thread != 0) {
+      auto& launch = new_activity(ActivityType::PRIVATEUSE1_RUNTIME, std::string("launch ") + record.name,
+                                  record.launch_start_ns, record.launch_end_ns, linked, true);
+      launch.device = libkineto::processId();
+      launch.resource = launch.threadId = record.thread;
+      launch.addMetadata("correlation", number_);
+      launch.log(logger);
+    }
 
     auto& work = new_activity(activity_type(record.kind), record.name, record.start_ns, record.end_ns, linked, false);
     work.device = static_cast<int32_t>(row_of(*record.device));
@@ -145,7 +148,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     work.addMetadata("correlation", number_);
     work.addMetadata("stream", record.stream);
     work.addMetadataQuoted("device", device);
-    work.addMetadataQuoted("timed by", record.timed_by_host ? "host" : "device events");
+    work.addMetadataQuoted("timed by", record.source());
     if (record.bytes != 0) work.addMetadata("bytes", record.bytes);
     if (record.kind == TraceKind::kKernel) work.addMetadataQuoted("tier", tier_name(record.tier));
     if (record.op != nullptr) work.addMetadataQuoted("operator", record.op->name);
@@ -178,7 +181,7 @@ class Profiler final : public libkineto::IActivityProfiler {
  private:
   const std::string name_ = "hardpoint";
   const std::set<ActivityType> activities_ = {ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
-                                              ActivityType::PRIVATEUSE1_RUNTIME};
+                                              ActivityType::GPU_MEMSET, ActivityType::PRIVATEUSE1_RUNTIME};
 };
 
 }  // namespace

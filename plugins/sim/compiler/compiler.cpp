@@ -1,5 +1,6 @@
 #include "compiler/compiler.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -158,6 +159,28 @@ HpStatus find(int device, HpProgram handle, const char* name, HpFunction* functi
   Function* const found = reinterpret_cast<Program*>(handle)->find(name);
   if (!found) return host->fail(HP_INVALID_ARGUMENT, "the program has no kernel '%s'", name);
   *function = reinterpret_cast<HpFunction>(found);
+  return HP_OK;
+}
+
+HpStatus launch_with(int device, HpStream stream, HpFunction function, const HpLaunch* options, const HpLaunchArg* args,
+                     uint32_t num_args) {
+  const uint32_t* const cluster = options->cluster;
+  if (options->local_bytes != 0 || cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1)
+    return host->fail(HP_NOT_SUPPORTED, "kernel '%s': sim has neither dynamic local memory nor clusters",
+                      reinterpret_cast<Function*>(function)->name.c_str());
+  // Groups of one work-item run one after the other on each thread, so they cannot wait for each other.
+  if (options->flags & HP_LAUNCH_COOPERATIVE)
+    return host->fail(HP_NOT_SUPPORTED, "kernel '%s': sim does not run all groups at the same time",
+                      reinterpret_cast<Function*>(function)->name.c_str());
+  return launch(device, stream, function, options->groups, options->group_size, args, num_args);
+}
+
+HpStatus attributes(int device, HpFunction, HpAttributes* attributes) {
+  if (!valid_device(device)) return no_such_device(device);
+  HpAttributes filled = {};
+  filled.struct_size = attributes->struct_size;
+  filled.max_group_size = 1;
+  memcpy(attributes, &filled, std::min(filled.struct_size, sizeof filled));
   return HP_OK;
 }
 

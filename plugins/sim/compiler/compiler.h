@@ -19,4 +19,8 @@ HpStatus find(int device, HpProgram handle, const char* name, HpFunction* functi
 HpStatus launch(int device, HpStream stream, HpFunction handle, const uint32_t* groups, const uint32_t* group_size,
                 const HpLaunchArg* args, uint32_t num_args);
 
+HpStatus launch_with(int device, HpStream stream, HpFunction function, const HpLaunch* options, const HpLaunchArg* args,
+                     uint32_t num_args);
+HpStatus attributes(int device, HpFunction function, HpAttributes* attributes);
+
 }  // namespace sim

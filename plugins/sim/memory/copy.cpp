@@ -47,6 +47,16 @@ HpStatus copy_to_host(int device, void* dst, const void* src, size_t bytes, HpSt
   return queue_copy(device, stream, dst, alias_of(src), bytes, is_pinned(dst));
 }
 
+HpStatus fill_memory(int device, void* dst, uint8_t value, size_t bytes, HpStream handle) {
+  if (bytes == 0) return HP_OK;
+  if (!owns(device, dst, bytes)) return not_on_device("destination", device, dst, bytes);
+  Stream* const stream = find_stream(device, handle);
+  if (!stream) return HP_INVALID_ARGUMENT;
+  void* const to = alias_of(dst);
+  stream->submit(TaskKind::fill, bytes <= kTinyCopy, [=] { memset(to, value, bytes); });
+  return HP_OK;
+}
+
 HpStatus copy_on_device(int device, void* dst, const void* src, size_t bytes, HpStream stream) {
   return copy_to_peer(device, dst, device, src, bytes, stream);
 }

@@ -58,10 +58,19 @@ void Stream::inherit_error(StreamErrorPtr error) {
   has_error_.store(true, std::memory_order_release);
 }
 
+TaskTrace Stream::trace_task(uint64_t launch, TaskKind kind) {
+  const HpTraceKind shown = kind == TaskKind::copy            ? HP_TRACE_COPY
+                            : kind == TaskKind::fill          ? HP_TRACE_FILL
+                            : kind == TaskKind::communication ? HP_TRACE_COLLECTIVE
+                                                              : HP_TRACE_KERNEL;
+  return {launch, shown, device_, number_ == 0 ? nullptr : reinterpret_cast<HpStream>(this)};
+}
+
 bool Stream::apply_faults(const InjectedFaults& injected, TaskKind kind, const char* operator_name) {
   if (injected.hang != 0) hang(injected.hang);
   if (injected.failure == 0) return false;
-  record_error(HP_ERROR, operator_name, kind == TaskKind::copy ? "injected copy failure" : "injected kernel failure");
+  record_error(HP_ERROR, operator_name,
+               kind == TaskKind::copy || kind == TaskKind::fill ? "injected copy failure" : "injected kernel failure");
   return true;
 }
 
@@ -117,6 +126,7 @@ void Stream::run_worker() {
     running_since_.store(now_ns(), std::memory_order_relaxed);
     running_operator_.store(slot.operator_name, std::memory_order_relaxed);
     if (config.jitter) jitter(head);
+    TaskTrace trace = trace_task(slot.launch, slot.kind);
     try {
       slot.run(slot.work, apply_faults(slot.injected, slot.kind, slot.operator_name));
     } catch (const StatusError& e) {
@@ -124,6 +134,7 @@ void Stream::run_worker() {
     } catch (const std::exception& e) {
       record_error(HP_ERROR, slot.operator_name, e.what());
     }
+    trace.finish();  // before anybody can know that the task is done
     std::lock_guard<std::mutex> lock(mutex_);
     head_.store(head + 1, std::memory_order_release);
     if (waiters_ > 0) work_done_.notify_all();
@@ -227,6 +238,13 @@ HpStatus destroy_stream(int device, HpStream handle) {
 HpStatus synchronize_stream(int device, HpStream handle, uint32_t timeout_ms) {
   Stream* const stream = find_stream(device, handle);
   return stream ? stream->synchronize(timeout_ms) : HP_INVALID_ARGUMENT;
+}
+
+HpStatus call_host(int device, HpStream handle, void (*function)(void* data), void* data) {
+  Stream* const stream = find_stream(device, handle);
+  if (!stream) return HP_INVALID_ARGUMENT;
+  stream->submit(TaskKind::marker, false, [=] { function(data); });
+  return HP_OK;
 }
 
 HpStatus query_stream(int device, HpStream handle) {

@@ -22,11 +22,12 @@
 #include "host.h"
 #include "runtime/fault_injection.h"
 #include "runtime/stream_error.h"
+#include "runtime/trace.h"
 
 namespace sim {
 
 // Communication waits for other processes, so it never runs on the calling thread.
-enum class TaskKind { kernel, copy, marker, communication };
+enum class TaskKind { kernel, copy, fill, marker, communication };
 
 class Stream {
  public:
@@ -63,6 +64,7 @@ class Stream {
     void (*run)(void* work, bool skip);  // runs `work` unless `skip`, then destroys it
     const char* operator_name;
     TaskKind kind;
+    uint64_t launch;  // its number in a trace; 0: untraced
     InjectedFaults injected;
     alignas(16) unsigned char work[kTaskBytes];
   };
@@ -71,6 +73,7 @@ class Stream {
   // Applies injected faults to a task. Returns true if the task must not run.
   bool apply_faults(const InjectedFaults& injected, TaskKind kind, const char* operator_name);
   void record_error(HpStatus status, const char* operator_name, const char* what);
+  TaskTrace trace_task(uint64_t launch, TaskKind kind);
 
   Slot& wait_for_slot(std::unique_lock<std::mutex>& lock);
   void publish();
@@ -104,8 +107,9 @@ inline Stream::InjectedFaults Stream::inject(TaskKind kind) {
   InjectedFaults injected;
   if (!faults_armed() || kind == TaskKind::marker) return injected;
   const char* const name = host->operator_name();
-  injected.failure = take_fault(kind == TaskKind::copy ? FaultKind::copy : FaultKind::kernel, name);
-  if (kind != TaskKind::copy) injected.hang = take_fault(FaultKind::hang, name);
+  const bool copies = kind == TaskKind::copy || kind == TaskKind::fill;
+  injected.failure = take_fault(copies ? FaultKind::copy : FaultKind::kernel, name);
+  if (!copies) injected.hang = take_fault(FaultKind::hang, name);
   return injected;
 }
 
@@ -115,11 +119,14 @@ void Stream::submit(TaskKind kind, bool tiny, Work&& work) {
   static_assert(sizeof(Task) <= kTaskBytes && alignof(Task) <= 16, "the task must fit into a slot");
   const InjectedFaults injected = inject(kind);
   const bool faulted = injected.failure != 0 || injected.hang != 0;
+  const uint64_t launch = kind == TaskKind::marker ? 0 : traced_launch();
   std::unique_lock<std::mutex> lock(mutex_);
   // A deterministic device is always idle here, except behind communication.
   if (kind != TaskKind::communication && idle() && (config.deterministic || (tiny && !faulted && !config.jitter))) {
     if (faulted && apply_faults(injected, kind, host->operator_name())) return;
+    TaskTrace trace = trace_task(launch, kind);
     work();
+    trace.finish();
     return;
   }
   Slot& slot = wait_for_slot(lock);
@@ -134,6 +141,7 @@ void Stream::submit(TaskKind kind, bool tiny, Work&& work) {
   };
   slot.operator_name = host->operator_name();
   slot.kind = kind;
+  slot.launch = launch;
   slot.injected = injected;
   publish();
 }
@@ -149,5 +157,6 @@ HpStatus create_stream(int device, int priority, HpStream* handle);
 HpStatus destroy_stream(int device, HpStream handle);
 HpStatus synchronize_stream(int device, HpStream handle, uint32_t timeout_ms);
 HpStatus query_stream(int device, HpStream handle);
+HpStatus call_host(int device, HpStream handle, void (*function)(void* data), void* data);
 
 }  // namespace sim

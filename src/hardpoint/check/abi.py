@@ -53,6 +53,8 @@ def _slot_check(name: str, required: bool) -> None:
 
 for _name in slots.REQUIRED:
     _slot_check(_name, True)
+for _name in slots.OPTIONAL:
+    _slot_check(_name, False)
 for _extension, _slots in slots.EXTENSIONS.items():
     for _slot in _slots:
         _slot_check(f"{_extension}.{_slot}", False)

@@ -17,24 +17,32 @@ REQUIRED = ("device_count", "allocate", "free", "copy_to_device", "copy_to_host"
 
 #: Extension -> slots after struct_size, in the order of plugin.h.
 EXTENSIONS: dict[str, tuple[str, ...]] = {
-    "streams": ("create", "destroy", "synchronize", "query"),
+    "streams": ("create", "destroy", "synchronize", "query", "call_host"),
     "events": ("create", "destroy", "record", "wait", "synchronize", "query", "elapsed"),
     "info": ("properties", "memory"),
     "pinned": ("allocate", "free"),
-    "peer": ("copy",),
+    "peer": ("copy", "can_access"),
     "interprocess": ("export_memory", "open_memory", "close_memory"),
-    "compiler": ("dialect", "sizes", "fingerprint", "compile", "release_binary", "load", "unload", "find", "launch"),
+    "compiler": (
+        *("dialect", "sizes", "fingerprint", "compile", "release_binary", "load", "unload", "find", "launch"),
+        *("binary_kinds", "launch_with", "attributes"),
+    ),
     "collectives": (
         *("group_id", "can_join", "create", "destroy", "abort"),
         *("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all"),
         *("send", "receive", "group_start", "group_end"),
     ),
+    "tracing": ("start", "stop"),
 }
+
+#: Optional slots of HpPlugin itself.
+OPTIONAL = ("fill_memory", "shutdown", "private_function")
 
 #: Substitute for an absent extension or optional slot.
 INSTEAD: dict[str, str] = {
     "streams": "every call is synchronous, with one stream per device",
     "streams.query": "synchronize",
+    "streams.call_host": "the stream is synchronized, and the function called",
     "events": "streams are synchronized instead",
     "events.elapsed": "an error when it is called",
     "info": "the plug-in's name, and the allocator's own statistics",
@@ -42,11 +50,19 @@ INSTEAD: dict[str, str] = {
     "info.memory": "the allocator's own statistics",
     "pinned": "pageable memory, synchronous copies",
     "peer": "copies go through the host",
+    "peer.can_access": "all devices have a direct link",
     "interprocess": "tensors are copied between processes",
     "compiler": "vendor kernels, then the CPU",
+    "compiler.binary_kinds": "only the compiler's own binaries can be loaded",
+    "compiler.launch_with": "launch, without local memory, clusters and flags",
+    "compiler.attributes": "registers and limits of a function are unknown",
     "collectives": "through the host",
     "collectives.can_join": "every process can join",
     "collectives.abort": "queued work fails at its timeout",
+    "tracing": "Hardpoint times launches with events, or with the host's clock",
+    "fill_memory": "copies of a pattern",
+    "shutdown": "nothing is called when the program ends",
+    "private_function": "no functions beside the contract",
     # These work through the host, each on its own.
     **{f"collectives.{slot}": "through the host" for slot in EXTENSIONS["collectives"][5:]},
 }
@@ -55,12 +71,17 @@ INSTEAD: dict[str, str] = {
 def filled_by_python(plugin: Any) -> list[str]:
     """Slots that a Python plug-in fills."""
     from hardpoint._plugin_tables import EXTENSIONS as PYTHON_EXTENSIONS
+    from hardpoint._plugin_tables import OPTIONAL as PYTHON_OPTIONAL
     from hardpoint._plugin_tables import REQUIRED as PYTHON_REQUIRED
 
-    found = list(plugin._provided(PYTHON_REQUIRED))
+    found = [*plugin._provided(PYTHON_REQUIRED), *plugin._provided(PYTHON_OPTIONAL)]
     for extension, slots in PYTHON_EXTENSIONS.items():
-        provided = plugin._provided(slots)
-        found += [f"{extension}.{EXTENSIONS[extension][list(slots).index(name)]}" for name in provided]
+        # A table may begin with fields that are not methods.
+        names = dict(zip(reversed(slots), reversed(EXTENSIONS[extension]), strict=False))
+        found += [f"{extension}.{names[name]}" for name in plugin._provided(slots)]
+    if "compiler.compile" in found:
+        found += [f"compiler.{name}" for name in ("dialect", "sizes", "release_binary")]
+        found += ["compiler.binary_kinds"] if plugin.binary_kinds else []
     return found
 
 
@@ -120,7 +141,7 @@ def _read(path: str) -> list[str]:
         position = getattr(PluginTable, field)
         return position.offset + position.size <= table.struct_size and bool(getattr(table, field))
 
-    found = [name for name in REQUIRED if has(name)]
+    found = [name for name in (*REQUIRED, *OPTIONAL) if has(name)]
     for extension, slots in EXTENSIONS.items():
         if has(extension):
             pointers = _pointers(getattr(table, extension))

@@ -6,10 +6,33 @@ The modules know the path of the plug-in's library and its settings: ``hardpoint
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 from hardpoint import _runtime
+
+
+def private_function(library: str, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    """Return a function that a plug-in offers beside the contract (``HpPlugin.private_function``).
+
+    Args:
+        library: Path of the plug-in's library, which is loaded and initialized if it is not yet.
+        name: Name that the plug-in gave the function.
+        result: Its type, of ``ctypes``.
+        arguments: The types of its arguments.
+
+    Raises:
+        PluginError: The plug-in cannot be loaded, or has no such function.
+    """
+    plugin = _runtime.core.load(library)
+    address = plugin.private_function(name)
+    if not address:
+        raise _runtime.PluginError(f"plug-in '{plugin.name}' ({library}) has no private function '{name}'")
+    prototype = ctypes.CFUNCTYPE(result, *arguments)
+    return prototype(address)
 
 
 class _Devices(ModuleType):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
+from ctypes import c_int
 from pathlib import Path
 
 from hardpoint._runtime import package_file
+from hardpoint.devices import private_function
 
 #: Folders to search for NVRTC, cuBLASLt and cuDNN before the system's, separated by ``:``.
 PATH_VARIABLE = "HARDPOINT_CUDA_PATH"
@@ -32,7 +33,7 @@ def allow_tf32(allowed: bool = True) -> bool:
 
     Off by default; ``HARDPOINT_TF32=1`` turns it on.
     """
-    return bool(ctypes.CDLL(library()).hp_nv_allow_tf32(int(allowed)))
+    return bool(private_function(library(), "allow_tf32", c_int, c_int)(int(allowed)))
 
 
 def allow_flash(allowed: bool = True) -> bool:
@@ -40,4 +41,4 @@ def allow_flash(allowed: bool = True) -> bool:
 
     On by default; ``HARDPOINT_FLASH=0`` turns it off.
     """
-    return bool(ctypes.CDLL(library()).hp_nv_allow_flash(int(allowed)))
+    return bool(private_function(library(), "allow_flash", c_int, c_int)(int(allowed)))

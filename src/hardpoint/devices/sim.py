@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hardpoint._runtime import package_file
+from hardpoint.devices import private_function
 
 
 def library() -> str:
@@ -24,7 +25,7 @@ def set_fault(spec: str) -> None:
     Raises:
         ValueError: ``spec`` is malformed.
     """
-    if ctypes.CDLL(library()).hp_sim_set_fault(spec.encode()) != 0:
+    if private_function(library(), "set_fault", ctypes.c_int, ctypes.c_char_p)(spec.encode()) != 0:
         raise ValueError(
             f"not a fault specification: {spec!r} (expected kind[:after=N][:count=M][:operator=TEXT], ...)"
         )

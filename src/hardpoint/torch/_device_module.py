@@ -11,17 +11,36 @@ from typing import Any, NamedTuple
 
 import torch
 
+from hardpoint._runtime import core
 from hardpoint.torch import legacy_storages, memory_summary
 
 
 class DeviceProperties(NamedTuple):
-    """Device properties reported by the plug-in."""
+    """Device properties reported by the plug-in, under the names of ``torch.cuda``. 0 or empty: unknown."""
 
     name: str
     total_memory: int
     compute_units: int
     major: int
     minor: int
+    uuid: str = ""
+    pci_id: str = ""
+    max_allocation: int = 0
+    native_dtypes: tuple[torch.dtype, ...] = ()
+    L2_cache_size: int = 0
+    clock_rate: int = 0
+    memory_clock_rate: int = 0
+    memory_bus_width: int = 0
+    warp_size: int = 0
+    max_threads_per_block: int = 0
+    shared_memory_per_block: int = 0
+    shared_memory_per_block_optin: int = 0
+    regs_per_multiprocessor: int = 0
+
+    @property
+    def multi_processor_count(self) -> int:
+        """``compute_units``."""
+        return self.compute_units
 
 
 def make(name: str, adapter: Any) -> types.ModuleType:
@@ -149,8 +168,10 @@ class _DeviceFunctions(_Functions):
         self.adapter.synchronize(self.index(device))
 
     def get_device_properties(self, device: Any = None) -> DeviceProperties:
-        """Name, memory and compute units."""
-        return DeviceProperties(**self.adapter.properties(self.index(device)))
+        """Name, memory, compute units and more."""
+        found = core.properties(self.device_name, self.index(device))
+        native = tuple(getattr(torch, dtype) for dtype in found["native_dtypes"])
+        return DeviceProperties(**{**found, "native_dtypes": native})
 
     def get_device_name(self, device: Any = None) -> str:
         """Name of a device."""
@@ -163,7 +184,8 @@ class _DeviceFunctions(_Functions):
 
     def can_device_access_peer(self, device: Any, peer: Any) -> bool:
         """Whether two devices can copy directly to each other."""
-        return self.index(device) != self.index(peer) and "peer" in self.adapter.extensions()
+        here, there = self.index(device), self.index(peer)
+        return here != there and core.can_access(self.device_name, here, there)
 
     def current_stream(self, device: Any = None) -> torch.Stream:
         """This thread's current stream on a device."""

@@ -45,10 +45,7 @@ HpInfo make_info() {
 
 HpPlugin make_plugin() {
   static const HpInfo info = make_info();
-  HpPlugin plugin{};
-  plugin.struct_size = sizeof(plugin);
-  plugin.abi_major = HP_ABI_MAJOR;
-  plugin.abi_minor = HP_ABI_MINOR;
+  HpPlugin plugin = hp_plugin_header();
   plugin.name = "mychip";
   plugin.device_count = device_count;
   plugin.allocate = allocate;
