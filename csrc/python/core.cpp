@@ -224,6 +224,9 @@ PYBIND11_MODULE(_core, m) {
     if (compiler.compile == nullptr) return py::none();
     return py::make_tuple(std::string(compiler.dialect), std::string(compiler.fingerprint(index)), device.group_size());
   });
+  m.def("local_memory", [](const std::string& runtime, int index) {
+    return runtime_named(runtime).device(index).plugin.compiler.local_memory;
+  });
   m.def("compile", [](const std::string& runtime, int index, const std::string& source, const std::string& options) {
     hp::Device& device = runtime_named(runtime).device(index);
     std::string binary;
@@ -276,8 +279,9 @@ PYBIND11_MODULE(_core, m) {
   });
 
   py::class_<hp::GridLauncher>(m, "GridLauncher")
-      .def(py::init([](const std::string& runtime, const std::string& op, const std::string& kinds, bool reports) {
-        return new hp::GridLauncher(runtime_named(runtime), op, kinds, reports);
+      .def(py::init([](const std::string& runtime, const std::string& op, const std::string& kinds, bool reports,
+                       int64_t workspace, int64_t max_groups) {
+        return new hp::GridLauncher(runtime_named(runtime), op, kinds, reports, workspace, max_groups);
       }))
       .def("launch", &hp::GridLauncher::launch);
 

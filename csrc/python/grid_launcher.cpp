@@ -1,15 +1,20 @@
 #include "python/grid_launcher.h"
 
+#include <algorithm>
 #include <cstring>
-#include <vector>
+#include <optional>
 
 #include "core/dispatch/portable_kernel.h"
+#include "core/memory/scratch.h"
 #include "core/tensor/half.h"
 
 namespace py = pybind11;
 
 namespace hp {
 namespace {
+
+constexpr size_t kMaxArguments = 224;  // see HpCompiler::launch
+constexpr size_t kAddedArguments = 6;  // grid, fault record, code, workspace
 
 // Bytes of a number in device memory, in the low bytes of a word; sets `bytes`.
 uint64_t pack_number(char kind, PyObject* value, uint32_t* bytes) {
@@ -42,8 +47,19 @@ uint64_t pack_pointer(PyObject* value) {
 
 }  // namespace
 
-GridLauncher::GridLauncher(Runtime& runtime, const std::string& op, std::string kinds, bool reports)
-    : runtime_(runtime), op_(Operator::intern(op)), kinds_(std::move(kinds)), reports_(reports) {}
+GridLauncher::GridLauncher(Runtime& runtime, const std::string& op, std::string kinds, bool reports, int64_t workspace,
+                           int64_t max_groups)
+    : runtime_(runtime),
+      op_(Operator::intern(op)),
+      kinds_(std::move(kinds)),
+      reports_(reports),
+      workspace_(workspace),
+      max_groups_(max_groups) {
+  const auto taken = kinds_.size() - static_cast<size_t>(std::count(kinds_.begin(), kinds_.end(), '-'));
+  if (taken + kAddedArguments > kMaxArguments)
+    throw Error(HP_INVALID_ARGUMENT, op_.name + " has " + std::to_string(taken) + " arguments; a kernel can have " +
+                                         std::to_string(kMaxArguments - kAddedArguments));
+}
 
 bool GridLauncher::launch(int device, uintptr_t function, int64_t x, int64_t y, int64_t z, py::handle arguments) const {
   if (!op_.allows(Tier::kPortable)) return false;
@@ -51,13 +67,13 @@ bool GridLauncher::launch(int device, uintptr_t function, int64_t x, int64_t y, 
   if (given.size() != kinds_.size())
     throw Error(HP_INVALID_ARGUMENT, op_.name + " takes " + std::to_string(kinds_.size()) + " arguments, got " +
                                          std::to_string(given.size()));
-  std::vector<uint64_t> words(kinds_.size() + 5);
-  std::vector<HpLaunchArg> args;
-  args.reserve(words.size());
+  uint64_t words[kMaxArguments];
+  HpLaunchArg args[kMaxArguments];
+  uint32_t count = 0;
   const auto add = [&](uint64_t word, uint32_t bytes, bool is_pointer) {
-    uint64_t& slot = words[args.size()];
-    slot = word;
-    args.push_back({&slot, bytes, is_pointer ? 1u : 0u});
+    words[count] = word;
+    args[count] = {&words[count], bytes, is_pointer ? 1u : 0u};
+    ++count;
   };
   for (size_t i = 0; i < kinds_.size(); ++i) {
     PyObject* const value = PyTuple_GET_ITEM(given.ptr(), static_cast<Py_ssize_t>(i));
@@ -76,8 +92,14 @@ bool GridLauncher::launch(int device, uintptr_t function, int64_t x, int64_t y, 
     add(reinterpret_cast<uintptr_t>(stream.fault_record()), 8, true);
     add(reinterpret_cast<uintptr_t>(&op_), 8, false);
   }
-  launch_groups(op_, {reinterpret_cast<HpFunction>(function), 1}, stream, x * y * z, args.data(),
-                static_cast<uint32_t>(args.size()));
+  int64_t groups = x * y * z;
+  std::optional<Scratch> workspace;
+  if (workspace_ > 0) {
+    groups = std::min(groups, max_groups_);
+    workspace.emplace(stream.device, groups * workspace_);
+    add(reinterpret_cast<uintptr_t>(workspace->get()), 8, true);
+  }
+  launch_groups(op_, {reinterpret_cast<HpFunction>(function), 1}, stream, groups, args, count);
   op_.count(Tier::kPortable);
   return true;
 }

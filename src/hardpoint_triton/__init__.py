@@ -10,6 +10,8 @@ import sys
 
 #: Programs are not split into threads, but Inductor's heuristics divide by this and expect what GPUs have.
 WARP_SIZE = 32
+#: Dialects of the compilers that Triton kernels are translated for. Not "cuda": there Triton's own driver is active.
+DIALECTS = ("c", "opencl")
 
 
 def device_name() -> str | None:
@@ -21,5 +23,4 @@ def device_name() -> str | None:
     from hardpoint._runtime import core
 
     compiler = core.compiler(name, 0)
-    # Generated kernels are in the dialect of host compilers.
-    return name if compiler is not None and compiler[0] == "c" else None
+    return name if compiler is not None and compiler[0] in DIALECTS else None

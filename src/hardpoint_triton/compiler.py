@@ -63,7 +63,8 @@ class HardpointBackend(BaseBackend):  # type: ignore[misc]
         """Key of Triton's cache: the compiler's identity."""
         from hardpoint.triton import stages
 
-        return f"hardpoint-{stages.version()}-{self.target.backend}-{self.target.arch}"
+        name = self.target.backend
+        return f"hardpoint-{stages.version()}-{name}-{self.target.arch}-{stages.target(name)}"
 
     def parse_options(self, options: dict[str, Any]) -> Options:
         """Options of a launch; unknown ones are ignored, as they describe other hardware."""
@@ -92,8 +93,9 @@ class HardpointBackend(BaseBackend):  # type: ignore[misc]
         from hardpoint.triton import stages as ours
 
         stages["ttir"] = ours.make_ttir
-        stages["c"] = ours.make_c
-        stages["bin"] = functools.partial(ours.make_binary, self.target.backend, options)
+        name = self.target.backend
+        stages[ours.target(name).extension] = functools.partial(ours.make_source, name)
+        stages["bin"] = functools.partial(ours.make_binary, name, options)
 
 
 def _min_dot_size(left: Any, right: Any) -> tuple[int, int, int]:

@@ -29,9 +29,9 @@ def test_a_missing_function_is_named():
 
 
 def test_a_compile_error_names_the_kernel(monkeypatch):
-    from hardpoint.triton import kernel
+    from hardpoint.triton import entry
 
-    monkeypatch.setattr(kernel, "support", lambda: "this is not C\n")
+    monkeypatch.setattr(entry, "support", lambda groups: "this is not C\n")
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     x = torch.zeros(16, device="sim")
     with pytest.raises(hardpoint.PluginError, match=r"Triton kernel add: .*did not compile"):

@@ -1,6 +1,7 @@
 #include "compiler/compiler.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "compiler/program.h"
 #include "config.h"
 #include "host.h"
+#include "memory/access_fault.h"
 #include "memory/device_memory.h"
 #include "runtime/stream.h"
 #include "runtime/thread_pool.h"
@@ -112,8 +114,20 @@ class Launch {
   }
 
   void run(void* const* args) const {
-    parallel_for(total_, function_->cost,
-                 [&](uint64_t first, uint64_t last) { function_->code(args, groups_, first, last); });
+    parallel_for(total_, function_->cost, [&](uint64_t first, uint64_t last) {
+      uintptr_t address = 0;
+      if (!run_trapped([&] { function_->code(args, groups_, first, last); }, &address)) throw access_error(address);
+    });
+  }
+
+  StatusError access_error(uintptr_t address) const {
+    // Kernels see the alias; programs know the device address.
+    const uintptr_t device_address = address - static_cast<uintptr_t>(reservation.alias);
+    const bool known = device_address - reservation.base < reservation.total;
+    char text[32];
+    snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(known ? device_address : address));
+    return StatusError(HP_ERROR, "kernel '" + function_->name + "' accessed address " + text +
+                                     ", outside of the memory of sim:" + std::to_string(function_->program->device()));
   }
 
   Function* function_;               // its program stays loaded

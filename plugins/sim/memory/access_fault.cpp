@@ -10,6 +10,8 @@
 
 namespace sim {
 
+thread_local KernelTrap* kernel_trap = nullptr;
+
 namespace {
 
 struct sigaction previous_segv, previous_bus;
@@ -68,6 +70,12 @@ bool explain(int signal, uintptr_t address) {
 void handle(int signal, siginfo_t* info, void* context) {
   struct sigaction& previous = signal == SIGSEGV ? previous_segv : previous_bus;
   const bool from_fault = info->si_code > 0;  // otherwise sent by kill() or raise()
+  if (signal == SIGSEGV && from_fault && kernel_trap != nullptr) {
+    KernelTrap* const trap = kernel_trap;
+    kernel_trap = nullptr;
+    trap->address = reinterpret_cast<uintptr_t>(info->si_addr);
+    siglongjmp(trap->resume, 1);
+  }
   if (from_fault && explain(signal, reinterpret_cast<uintptr_t>(info->si_addr))) {
     sigaction(signal, &previous, nullptr);  // the access is retried and faults again
   } else if (previous.sa_flags & SA_SIGINFO) {
@@ -86,7 +94,7 @@ void install_access_fault_handler() {
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_sigaction = handle;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;  // the handler of a kernel's fault does not return
   sigemptyset(&action.sa_mask);
   sigaction(SIGSEGV, &action, &previous_segv);
   sigaction(SIGBUS, &action, &previous_bus);

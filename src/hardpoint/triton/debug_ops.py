@@ -24,7 +24,8 @@ def print_(emitter: Emitter, op: Op) -> None:
         nest, index = emitter.nest(operand.type.shape)
         value = emitter.value(operand, index, nest)
         signed = number >= len(signs) or signs[number].strip() != "0"
-        form, argument = _format(operand, value, hexadecimal, signed)
+        length = "l" if emitter.target.dialect == "opencl" else "ll"
+        form, argument = _format(operand, value, hexadecimal, signed, length)
         which = f"(operand {number}) " if len(op.operands) > 1 else ""
         nest.append(
             _printf(f"pid (%d, %d, %d) idx ({_places(index)}){prefix}{which}{form}\n", [*_texts(index), argument])
@@ -44,18 +45,19 @@ def _printf(text: str, arguments: list[str]) -> str:
     return f"hp_printf({json.dumps(text)}, {', '.join(['program0', 'program1', 'program2', *arguments])});"
 
 
-def _format(operand: Value, value: str, hexadecimal: bool, signed: bool) -> tuple[str, str]:
+def _format(operand: Value, value: str, hexadecimal: bool, signed: bool, length: str) -> tuple[str, str]:
+    """``length``: the modifier of 64-bit integers."""
     element = operand.type.element
     if operand.type.is_pointer:
-        return "%p", f"(void*){value}"
+        return "%p", f"(HP_GLOBAL void*){value}"
     if dtypes.is_float(element):
         return "%f", f"(double){value}"
     if hexadecimal:
         digits = max(int(element[1:]) // 4, 1)
-        return f"0x%0{digits}llx", f"(hp_u64)({dtypes.unsigned(element)}){value}"
+        return f"0x%0{digits}{length}x", f"(hp_u64)({dtypes.unsigned(element)}){value}"
     if signed:
-        return "%lld", f"(hp_i64){value}"
-    return "%llu", f"(hp_u64)({dtypes.unsigned(element)}){value}"
+        return f"%{length}d", f"(hp_i64){value}"
+    return f"%{length}u", f"(hp_u64)({dtypes.unsigned(element)}){value}"
 
 
 def assert_(emitter: Emitter, op: Op) -> None:

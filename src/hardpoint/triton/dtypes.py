@@ -70,9 +70,9 @@ def literal(text: str, element: str) -> str:
     if element == "i1":
         return "1" if text in ("true", "1", "-1") else "0"
     if not is_float(element):
-        return f"(({REGISTER[element]}){text}{'ll' if element in ('i64', 'index') else ''})"
+        return f"(({REGISTER[element]}){text}{'l' if element in ('i64', 'index') else ''})"
     if text.startswith("0x"):
         if element in NARROW:
             return f"hp_load_{element}({text})"
-        return f"hp_from_bits_{element}({text}u{'ll' if element == 'f64' else ''})"
+        return f"hp_from_bits_{element}({text}u{'l' if element == 'f64' else ''})"
     return text if element == "f64" else f"{text}f"

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from hardpoint.triton import dtypes, elements
 from hardpoint.triton.ir import Function, Op, Type, Value
 from hardpoint.triton.nest import ZERO, Index, Loop, Nest, Render, position, reshaped
+from hardpoint.triton.spread import open_loop, spread
+from hardpoint.triton.target import Target
 from hardpoint.triton.usage import MOVES, Usage, is_fusible
 
 Handler = Callable[["Emitter", Op], None]
@@ -21,22 +23,25 @@ class Emitter:
     Attributes:
         scalars: C expressions of scalars.
         arrays: Names of the arrays of tensors that are in memory.
-        heap: Whether arrays are in memory that the kernel allocates, rather than on the stack.
-        array_bytes: Total size of the arrays.
+        target: The dialect, and the size of a group.
+        heap: Whether arrays are in one piece of memory, ``workspace``, rather than on the stack.
+        top: Bytes of the workspace that are in use at this place.
+        array_bytes: Most bytes that are in use at a time.
         flags: Variables that say whether all elements of a mask are on.
         loads: Loads that were passed and that a later nest will do, unless a store comes first.
     """
 
-    def __init__(self, function: Function, handlers: Mapping[str, Handler], heap: bool = False) -> None:
+    def __init__(self, function: Function, handlers: Mapping[str, Handler], target: Target, heap: bool = False) -> None:
         self.function = function
         self.handlers = handlers
         self.usage = Usage(function)
-        self.heap = heap
+        self.target = target
+        self.heap = heap or target.spreads
         self.lines: list[str] = []
         self.scalars: dict[Value, str] = {}
         self.arrays: dict[Value, str] = {}
         self.flags: dict[Value, str] = {}
-        self.array_bytes = 0
+        self.top = self.array_bytes = 0
         self.loads: list[Value] = []
         self.finished: set[Op] = set()
         self._serial = 0
@@ -58,10 +63,32 @@ class Emitter:
         name, word = self.name("b"), dtypes.local(kind.element)
         size = max(kind.size, 1)
         if self.heap:
-            self.emit(f"{word}* const {name} = ({word}*)(workspace + {self.array_bytes});")
+            self.emit(f"{word} HP_TILE* const {name} = ({word} HP_TILE*)(workspace + {self.top});")
         else:
             self.emit(f"HP_ALIGNED {word} {name}[{size}];")
-        self.array_bytes += (size * dtypes.local_bytes(kind.element) + 63) // 64 * 64
+        self.top += (size * dtypes.local_bytes(kind.element) + 63) // 64 * 64
+        self.array_bytes = max(self.array_bytes, self.top)
+        return name
+
+    def whole(self, size: int, statement: str) -> None:
+        """A statement for each number ``i`` below a size."""
+        if self.target.spreads:
+            self.emit(*open_loop("i", size, self.target.group_size), statement, "}}")
+            self.barrier()
+        else:
+            self.emit(f"for (hp_i32 i = 0; i < {size}; ++i) {statement}")
+
+    def barrier(self) -> None:
+        """The work-items of a group wait for each other."""
+        if self.target.spreads:
+            self.emit("hp_barrier();")
+
+    def first_element(self, array: str, kind: Type) -> str:
+        """The expression of an array's first element, as a scalar."""
+        if not self.target.spreads:
+            return f"{array}[0]"
+        name = self.variable(dtypes.register(kind.element), f"{array}[0]")
+        self.barrier()  # the array may be written again
         return name
 
     def scalar(self, value: Value) -> str:
@@ -119,6 +146,11 @@ class Emitter:
 
     def close(self, nest: Nest, vectorize: bool = True) -> None:
         """Emit a nest. ``vectorize``: its innermost loop's iterations are independent."""
+        if self.target.spreads:
+            self.emit(*spread(nest, self.name("e"), self.target.group_size))
+            self.barrier()
+            self.note_arrays()
+            return
         if not vectorize:
             nest.masks.clear()
         self.emit_versions(nest, lambda known: nest.render(known, vectorize=vectorize))
@@ -136,6 +168,10 @@ class Emitter:
             self.emit(
                 f"if ({' & '.join(flags)}) {{", *render(frozenset(nest.masks)), "} else {", *render(frozenset()), "}"
             )
+        self.note_arrays()
+
+    def note_arrays(self) -> None:
+        """After a nest: the tensors that it has stored on its way are in arrays."""
         for value, name in self._fresh_arrays:
             self.arrays[value] = name
         self._fresh_arrays.clear()

@@ -30,6 +30,8 @@ FORMATS = {
     "fp64": "d",
 }
 CONSTANT = "-"
+#: Device memory for tiles that local memory has no room for: as many groups run as find room here.
+WORKSPACE_BYTES = 1 << 30
 Flatten = Callable[[Any, list[Any]], None]
 
 
@@ -78,7 +80,9 @@ class Launcher:
             kinds += _kinds(kind)
         runtime = _mounted()
         self.current_device: Callable[[], int] = getattr(torch, runtime).current_device
-        self.native = core.GridLauncher(runtime, self.name, kinds, bool(getattr(metadata, "asserts", False)))
+        asserts, workspace = bool(getattr(metadata, "asserts", False)), int(getattr(metadata, "workspace", 0))
+        groups = min(core.devices(runtime)[0]["compute_units"] or 1, WORKSPACE_BYTES // max(workspace, 1))
+        self.native = core.GridLauncher(runtime, self.name, kinds, asserts, workspace, max(groups, 1))
 
     def __call__(
         self,

@@ -25,6 +25,8 @@ ATOMICS = {
 
 def finish_loads(emitter: Emitter, op: Op | None, pointer: Value | None = None) -> None:
     """Before memory is written: do the loads that came earlier, except those that the writing nest itself may do."""
+    if emitter.usage.loads_scalars:
+        emitter.barrier()  # every work-item must have loaded them
     for load in list(emitter.loads):
         left = {sink for sink in emitter.usage.sinks(load) if sink not in emitter.finished}
         if left and load not in emitter.arrays:
@@ -89,6 +91,7 @@ def atomic_rmw(emitter: Emitter, op: Op) -> None:
         f"HP_ATOMIC_UPDATE({word}, {memory}, {pointer}, old, ({old}), ({update})) {to_result(index)} }}"
     )
     emitter.close(nest, vectorize=False)
+    to_result.finish()
 
 
 def atomic_cas(emitter: Emitter, op: Op) -> None:
@@ -106,6 +109,7 @@ def atomic_cas(emitter: Emitter, op: Op) -> None:
         f"const {dtypes.register(element)} old = {dtypes.load(element, '(&seen)')}; {to_result(index)} }}"
     )
     emitter.close(nest, vectorize=False)
+    to_result.finish()
 
 
 def _word(element: str) -> str:
@@ -118,13 +122,17 @@ class _result:
     """Where an atomic operation puts the old value, if the program wants it."""
 
     def __init__(self, emitter: Emitter, op: Op, kind: Type) -> None:
+        self.emitter, self.op = emitter, op
         self.name, self.shape = "", kind.shape
         if not op.result.users:
             return
         if kind.shape:
             self.name = emitter.arrays[op.result] = emitter.array(kind)
             # Elements that the mask turns off are undefined in Triton; zeros repeat from run to run.
-            emitter.emit(f"for (hp_i32 i = 0; i < {kind.size}; ++i) {self.name}[i] = 0;")
+            emitter.whole(kind.size, f"{self.name}[i] = 0;")
+        elif emitter.target.spreads:
+            self.name = emitter.array(kind)
+            emitter.whole(1, f"{self.name}[i] = 0;")
         else:
             self.name = emitter.scalars[op.result] = emitter.name("s")
             emitter.emit(f"{dtypes.register(kind.element)} {self.name} = 0;")
@@ -132,7 +140,13 @@ class _result:
     def __call__(self, index: tuple[Index, ...]) -> str:
         if not self.name:
             return ""
-        return f"{self.name}[{position(index, self.shape)}] = old;" if self.shape else f"{self.name} = old;"
+        in_array = self.shape or self.emitter.target.spreads
+        return f"{self.name}[{position(index, self.shape)}] = old;" if in_array else f"{self.name} = old;"
+
+    def finish(self) -> None:
+        """After the nest: all work-items get the scalar that one of them has received."""
+        if self.name and not self.shape and self.emitter.target.spreads:
+            self.emitter.scalars[self.op.result] = self.emitter.first_element(self.name, self.op.result.type)
 
 
 def gather(emitter: Emitter, op: Op) -> None:
@@ -166,11 +180,11 @@ def histogram(emitter: Emitter, op: Op) -> None:
     kind, source = op.result.type, op.operands[0]
     emitter.prepare(*op.operands)
     name = emitter.array(kind)
-    emitter.emit(f"for (hp_i32 i = 0; i < {kind.size}; ++i) {name}[i] = 0;")
+    emitter.whole(kind.size, f"{name}[i] = 0;")
     nest, index = emitter.nest(source.type.shape)
     bin_, *mask = (emitter.value(operand, index, nest) for operand in op.operands)
     inside = f"(hp_u64){bin_} < {kind.size}u"
-    nest.append(f"if ({inside}{f' && {mask[0]}' if mask else ''}) ++{name}[{bin_}];")
+    nest.append(f"if ({inside}{f' && {mask[0]}' if mask else ''}) HP_INCREMENT({name}[{bin_}]);")
     emitter.close(nest, vectorize=False)
     emitter.arrays[op.result] = name
 
@@ -200,9 +214,10 @@ def emit_dot(emitter: Emitter, op: Op, tiles: list[str], sizes: tuple[int, int, 
         f"({tiles[1]} + n * {depth * columns}), ({name} + n * {rows * columns}))",
         "}",
     )
+    emitter.barrier()
     if kind.element in dtypes.NARROW:
         rounded = dtypes.rounded(kind.element, f"{name}[i]")
-        emitter.emit(f"for (hp_i32 i = 0; i < {kind.size}; ++i) {name}[i] = {rounded};")
+        emitter.whole(kind.size, f"{name}[i] = {rounded};")
 
 
 def _tile(emitter: Emitter, value: Value, element: str) -> str:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from hardpoint.triton import dtypes
+from hardpoint.triton import dtypes, group_reductions
 from hardpoint.triton.emitter import Emitter
 from hardpoint.triton.ir import Op, Type
 from hardpoint.triton.nest import Index, position
-from hardpoint.triton.regions import region_lines
+from hardpoint.triton.regions import combine, region_lines
 
 #: Partial results side by side: the inner loop then has no chain of dependent operations, and C vectorizes it.
 LANES = 16
-
-
-def combine(emitter: Emitter, op: Op, left: list[str], right: list[str], out: list[str]) -> list[str]:
-    """The combine function in C: ``out = f(left, right)``, element by element."""
-    lines, values = region_lines(emitter, op, [*left, *right])
-    elements = [operand.type.element for operand in op.operands]
-    names = [emitter.name("n") for _ in values]
-    for element, name, value in zip(elements, names, values, strict=True):
-        lines.append(f"{dtypes.register(element)} const {name} = {value};")
-    return ["{", *lines, *(f"{to} = {name};" for to, name in zip(out, names, strict=True)), "}"]
 
 
 def reduce(emitter: Emitter, op: Op) -> None:
@@ -28,17 +18,18 @@ def reduce(emitter: Emitter, op: Op) -> None:
     shape = op.operands[0].type.shape
     emitter.prepare(*op.operands)
     rest = shape[:axis] + shape[axis + 1 :]
-    names = []
-    for result, operand in zip(op.results, op.operands, strict=True):
-        names.append(emitter.array(Type(rest, operand.type.element)))
-        if rest:
-            emitter.arrays[result] = names[-1]
-        else:
-            emitter.scalars[result] = f"{names[-1]}[0]"
-    if axis == len(shape) - 1:
+    names = [emitter.array(Type(rest, operand.type.element)) for operand in op.operands]
+    if emitter.target.spreads:
+        group_reductions.reduce(emitter, op, names, axis)
+    elif axis == len(shape) - 1:
         _reduce_rows(emitter, op, names)
     else:
         _reduce_columns(emitter, op, names, axis)
+    for result, name in zip(op.results, names, strict=True):
+        if rest:
+            emitter.arrays[result] = name
+        else:
+            emitter.scalars[result] = emitter.first_element(name, result.type)
 
 
 def _reduce_rows(emitter: Emitter, op: Op, names: list[str]) -> None:
@@ -114,9 +105,18 @@ def _reduce_columns(emitter: Emitter, op: Op, names: list[str], axis: int) -> No
 def scan(emitter: Emitter, op: Op) -> None:
     """``tl.associative_scan``, ``tl.cumsum``, ..."""
     axis, reverse = op.integer("axis"), op.attributes.get("reverse") == "true"
-    shape = op.operands[0].type.shape
     emitter.prepare(*op.operands)
     names = [emitter.array(result.type) for result in op.results]
+    if emitter.target.spreads:
+        group_reductions.scan(emitter, op, names)
+    else:
+        _scan(emitter, op, names, axis, reverse)
+    for result, name in zip(op.results, names, strict=True):
+        emitter.arrays[result] = name
+
+
+def _scan(emitter: Emitter, op: Op, names: list[str], axis: int, reverse: bool) -> None:
+    shape = op.operands[0].type.shape
     nest, index = emitter.nest(shape)
     values = [emitter.value(operand, index, nest) for operand in op.operands]
     here = index[axis]
@@ -132,8 +132,6 @@ def scan(emitter: Emitter, op: Op) -> None:
         nest.append(line)
     heads = [loop.head(down=reverse and dim == axis) for dim, loop in enumerate(nest.loops)]
     emitter.emit_versions(nest, lambda known: nest.render(known, heads=heads, vectorize=False))
-    for result, name in zip(op.results, names, strict=True):
-        emitter.arrays[result] = name
 
 
 def map_elementwise(emitter: Emitter, op: Op) -> None:

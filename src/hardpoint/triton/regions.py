@@ -8,6 +8,9 @@ from hardpoint.triton.ir import Block, Op, Value, writes
 from hardpoint.triton.memory_ops import finish_loads
 from hardpoint.triton.nest import Nest, position
 
+#: Ends a program.
+RETURN = "HP_RETURN;"
+
 
 def region_lines(emitter: Emitter, op: Op, arguments: list[str]) -> tuple[list[str], list[str]]:
     """The body of an operation's region on scalars, and the values that it returns."""
@@ -23,6 +26,16 @@ def region_lines(emitter: Emitter, op: Op, arguments: list[str]) -> tuple[list[s
     return lines, [emitter.scalar(value) for value in end.operands]
 
 
+def combine(emitter: Emitter, op: Op, left: list[str], right: list[str], out: list[str]) -> list[str]:
+    """The combine function in C: ``out = f(left, right)``, element by element."""
+    lines, values = region_lines(emitter, op, [*left, *right])
+    elements = [operand.type.element for operand in op.operands]
+    names = [emitter.name("n") for _ in values]
+    for element, name, value in zip(elements, names, values, strict=True):
+        lines.append(f"{dtypes.register(element)} const {name} = {value};")
+    return ["{", *lines, *(f"{to} = {name};" for to, name in zip(out, names, strict=True)), "}"]
+
+
 def _without_end(block: Block) -> list[Op]:
     return block.ops[:-1] if block.ops and block.ops[-1].kind.endswith(".return") else block.ops
 
@@ -33,26 +46,40 @@ def run_blocks(emitter: Emitter, blocks: list[Block], declare: int = 0) -> None:
         for value in block.arguments:
             _declare(emitter, value)
     # Names of labels are taken from the first line of code that needs them; combine functions may be emitted twice.
-    labels = {block.label: emitter.name("label") for block in blocks}
+    by_label = {block.label: block for block in blocks}
+    labels = {label: emitter.name("label") for label in by_label}
+    blocks = [block for block in blocks if block is blocks[-1] or not _only_returns(block)]
     for number, block in enumerate(blocks):
         if number:
             emitter.flags.clear()  # the block before may have been skipped
             emitter.emit(f"{labels[block.label]}:;")
         for op in block.ops:
             if op.kind in ("cf.br", "cf.cond_br"):
-                _branch(emitter, op, {b.label: b for b in blocks}, labels)
+                following = blocks[number + 1] if number + 1 < len(blocks) else None
+                _branch(emitter, op, by_label, labels, following)
                 emitter.finished.add(op)
-            else:
+            elif op.kind != "tt.return" or number + 1 < len(blocks):
                 emitter.run([op])
 
 
-def _branch(emitter: Emitter, op: Op, blocks: dict[str, Block], labels: dict[str, str]) -> None:
+def _only_returns(block: Block) -> bool:
+    return [op.kind for op in block.ops] == ["tt.return"]
+
+
+def _branch(
+    emitter: Emitter, op: Op, blocks: dict[str, Block], labels: dict[str, str], following: Block | None
+) -> None:
+    """A branch to the block that follows needs no jump, nor does one to a block that only returns."""
     jumps = []
     for label, values in op.targets:
         outer, emitter.lines = emitter.lines, []
         arrays, flags = dict(emitter.arrays), dict(emitter.flags)
         _assign(emitter, blocks[label].arguments, values)
-        jumps.append([*emitter.lines, f"goto {labels[label]};"])
+        if _only_returns(blocks[label]):
+            emitter.emit(RETURN)
+        elif blocks[label] is not following:
+            emitter.emit(f"goto {labels[label]};")
+        jumps.append(emitter.lines)
         emitter.lines, emitter.arrays, emitter.flags = outer, arrays, flags
     if op.kind == "cf.br":
         emitter.emit("{", *jumps[0], "}")
@@ -62,7 +89,7 @@ def _branch(emitter: Emitter, op: Op, blocks: dict[str, Block], labels: dict[str
 
 def return_(emitter: Emitter, op: Op) -> None:
     """The end of the kernel, or an early return."""
-    emitter.emit("goto next_program;")
+    emitter.emit(RETURN)
 
 
 def _declare(emitter: Emitter, value: Value) -> None:
@@ -93,11 +120,13 @@ def _assign(emitter: Emitter, targets: list[Value], values: list[Value]) -> None
         at, own = position(index, shape), {emitter.arrays[target] for target, _ in pairs}
         unsafe |= {array for array, place in nest.reads if array in written and (place != at or array not in own)}
         nests.append((nest, at, pairs, found))
-    copies: list[str] = []
+    copies: list[tuple[int, str]] = []
     for nest, at, pairs, found in nests:
         _write(emitter, nest, at, pairs, found, unsafe, copies)
         emitter.close(nest)
-    emitter.emit(*copies, *(f"{target} = {value};" for target, value in scalars))
+    for size, statement in copies:
+        emitter.whole(size, statement)
+    emitter.emit(*(f"{target} = {value};" for target, value in scalars))
 
 
 def _write(
@@ -107,7 +136,7 @@ def _write(
     pairs: list[tuple[Value, Value]],
     found: list[str],
     unsafe: set[str],
-    copies: list[str],
+    copies: list[tuple[int, str]],
 ) -> None:
     """End a nest that assigns tensors. Those that others still read go to a spare array first."""
     names = [emitter.name("y") for _ in pairs]
@@ -117,7 +146,7 @@ def _write(
         array = to = emitter.arrays[target]
         if array in unsafe:
             to = emitter.array(target.type)
-            copies.append(f"for (hp_i32 i = 0; i < {target.type.size}; ++i) {array}[i] = {to}[i];")
+            copies.append((target.type.size, f"{array}[i] = {to}[i];"))
         nest.append(f"{to}[{at}] = {name};")
 
 
@@ -149,10 +178,12 @@ class _Scope:
 
     def __enter__(self) -> None:
         self.arrays, self.loads = dict(self.emitter.arrays), self.emitter.loads
-        self.flags = dict(self.emitter.flags)
+        self.flags, self.top = dict(self.emitter.flags), self.emitter.top
         self.emitter.loads = []
 
     def __exit__(self, *_: object) -> None:
+        if self.emitter.heap:
+            self.emitter.top = self.top  # the memory of arrays from inside is free again
         self.emitter.arrays, self.emitter.loads, self.emitter.flags = self.arrays, self.loads, self.flags
 
 

@@ -13,6 +13,7 @@ from hardpoint.kernels import specializer
 from hardpoint.kernels.generator import preamble
 from hardpoint.triton import kernel
 from hardpoint.triton.ir import LoweringError
+from hardpoint.triton.target import Target
 
 
 @functools.cache
@@ -57,12 +58,22 @@ def _parse(text: str, context: Any) -> Any:
     return module
 
 
-def make_c(module: Any, metadata: dict[str, Any]) -> str:
-    """Portable C for the kernel."""
-    source = kernel.lower(str(module))
+def target(device: str) -> Target:
+    """What kernels are translated for on a device."""
+    compiler = core.compiler(device, 0)
+    if compiler is None:
+        return Target()
+    dialect, _, group_size = compiler
+    return Target(dialect, group_size, core.local_memory(device, 0))
+
+
+def make_source(device: str, module: Any, metadata: dict[str, Any]) -> str:
+    """The kernel in the dialect of the device's compiler."""
+    source = kernel.lower(str(module), target(device))
     metadata["name"] = source.name
     metadata["shared"] = max(source.array_bytes, 1)  # programs divide by it
     metadata["asserts"] = source.asserts
+    metadata["workspace"] = source.workspace
     return preamble(special=source.special) + source.text
 
 
@@ -71,7 +82,7 @@ def make_binary(device: str, options: Any, source: str, metadata: dict[str, Any]
     compiler = core.compiler(device, 0)
     if compiler is None:
         raise LoweringError(f"{device} has no compiler for Triton kernel {metadata['name']}")
-    flags = "-ffp-contract=fast" if options.enable_fp_fusion else ""
+    flags = "-ffp-contract=fast" if options.enable_fp_fusion and compiler[0] == "c" else ""
     try:
         try:
             return specializer.binary(device, 0, compiler[1], source, flags)

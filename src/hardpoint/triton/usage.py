@@ -61,6 +61,7 @@ class Usage:
         self.weights: dict[Value, int] = {}
         self.kept: set[Value] = set()
         self.addresses = _addresses(function)
+        self.loads_scalars = any(op.kind == "tt.load" and not op.result.type.shape for op in walk(function.blocks))
         for op in walk(function.blocks):
             for value in op.results:
                 if value.type.shape and is_fusible(op):
