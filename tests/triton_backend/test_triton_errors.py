@@ -59,6 +59,21 @@ def test_a_failed_assertion_is_raised_at_the_next_wait(capfd):
     torch.sim.synchronize()  # reported once
 
 
+@pytest.mark.parametrize("programs", [1, 64])
+def test_an_access_outside_of_the_device_names_the_kernel(programs):
+    """One program runs on the calling thread, many on those of the device."""
+    x = torch.ones(1024, device="sim")
+    out = torch.zeros(1024, device="sim")
+    far = 5 << 30  # beyond the memory of sim:0, in an address range that nothing can be mapped to
+    with pytest.raises(
+        RuntimeError, match=r"kernel 'copy_from' accessed address 0x[0-9a-f]+, outside of the memory of sim:0"
+    ):
+        kernels.copy_from[(programs,)](x, out, far, N=16)
+        torch.sim.synchronize()
+    kernels.copy_from[(programs,)](x, out, 0, N=16)
+    assert out[: 16 * programs].tolist() == [1] * 16 * programs
+
+
 def test_device_print(run_python):
     done = run_python(
         """

@@ -13,6 +13,12 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def copy_from(x, out, offset, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i + offset))
+
+
+@triton.jit
 def softmax(x, out, n, BLOCK: tl.constexpr):
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     values = tl.load(x + row * n + i, mask=i < n, other=-float("inf"))

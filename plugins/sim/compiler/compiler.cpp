@@ -159,6 +159,7 @@ HpStatus compile(int device, const char* source, const char* options, void** bin
 void release_binary(void* binary) { ::free(binary); }
 
 HpStatus load(int device, const void* binary, size_t bytes, HpProgram* handle) {
+  rearm_access_fault_handler();
   return load_program(device, binary, bytes, handle);
 }
 

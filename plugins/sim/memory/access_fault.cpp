@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -15,6 +16,9 @@ thread_local KernelTrap* kernel_trap = nullptr;
 namespace {
 
 struct sigaction previous_segv, previous_bus;
+// A handler that the program installed after ours, for example Python's faulthandler: now behind ours.
+struct sigaction later_segv;
+std::atomic<bool> has_later{false}, calling_later{false};
 
 // Runs in a signal handler: async-signal-safe calls only.
 class Line {
@@ -76,6 +80,11 @@ void handle(int signal, siginfo_t* info, void* context) {
     trap->address = reinterpret_cast<uintptr_t>(info->si_addr);
     siglongjmp(trap->resume, 1);
   }
+  if (signal == SIGSEGV && has_later.load() && !calling_later.exchange(true)) {
+    later_segv.sa_sigaction(signal, info, context);
+    calling_later.store(false);
+    return;
+  }
   if (from_fault && explain(signal, reinterpret_cast<uintptr_t>(info->si_addr))) {
     sigaction(signal, &previous, nullptr);  // the access is retried and faults again
   } else if (previous.sa_flags & SA_SIGINFO) {
@@ -88,16 +97,31 @@ void handle(int signal, siginfo_t* info, void* context) {
   }
 }
 
-}  // namespace
-
-void install_access_fault_handler() {
+void install(int signal, struct sigaction* previous) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_sigaction = handle;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;  // the handler of a kernel's fault does not return
   sigemptyset(&action.sa_mask);
-  sigaction(SIGSEGV, &action, &previous_segv);
-  sigaction(SIGBUS, &action, &previous_bus);
+  sigaction(signal, &action, previous);
+}
+
+}  // namespace
+
+void install_access_fault_handler() {
+  install(SIGSEGV, &previous_segv);
+  install(SIGBUS, &previous_bus);
+}
+
+void rearm_access_fault_handler() {
+  struct sigaction current;
+  if (has_later.load() || sigaction(SIGSEGV, nullptr, &current) != 0) return;
+  // A handler without SA_SIGINFO takes its first argument only, and ignores the others.
+  if (current.sa_sigaction == handle || current.sa_handler == SIG_DFL || current.sa_handler == SIG_IGN) return;
+  later_segv = current;
+  has_later.store(true);
+  struct sigaction ignored;
+  install(SIGSEGV, &ignored);
 }
 
 }  // namespace sim

@@ -11,6 +11,9 @@ namespace sim {
 // handler.
 void install_access_fault_handler();
 
+// Puts our SIGSEGV handler before one that the program has installed since. Called when kernels are loaded.
+void rearm_access_fault_handler();
+
 // Where a thread continues if the kernel that it runs faults.
 struct KernelTrap {
   sigjmp_buf resume;

@@ -44,10 +44,12 @@ def missing(name: str) -> str:
     if not has_triton_package():
         return "Triton is not installed"
     if hardpoint_triton.device_name() != name:
-        return f"{name} has no compiler for the C that Triton kernels become"
+        return f"{name} has no compiler for the C or OpenCL C that Triton kernels become"
     compiler = core.compiler(name, 0)
+    assert compiler is not None
+    kernel = "__kernel void hp_probe(void) {}\n" if compiler[0] == "opencl" else "void hp_probe(void) {}\n"
     try:
-        specializer.binary(name, 0, compiler[1] if compiler else "", "void hp_probe(void) {}\n")
+        specializer.binary(name, 0, compiler[1], kernel)
     except PluginError as error:
         return str(error)
     return ""
