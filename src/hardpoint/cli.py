@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -137,7 +137,9 @@ def doctor(
 def check(
     modes: Annotated[
         list[str] | None,
-        typer.Argument(help="abi, runtime, ops, modules, optim, perf. Default: all. Or: paddle, then test files."),
+        typer.Argument(
+            help="abi, runtime, ops, modules, optim, perf. Default: all. Or: suites or paddle, and test files."
+        ),
     ] = None,
     ops: Annotated[
         str,
@@ -179,20 +181,33 @@ def check(
         float, typer.Option(help="Stop an entry after this many seconds without progress.", min=0.1)
     ] = 120,
     memory: Annotated[float, typer.Option(help="Memory limit of the worker process in GiB; 0 for none.", min=0)] = 12,
-    jobs: Annotated[int, typer.Option(help="paddle: number of test files to run at once.", min=1)] = 2,
+    jobs: Annotated[int, typer.Option(help="suites, paddle: number of processes.", min=1)] = 2,
+    sample: Annotated[int, typer.Option(help="suites: run at most this many tests of each file.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="suites: another number gives another sample.")] = 0,
     checkout: Annotated[
         Path | None, typer.Option(help="paddle: a checkout of Paddle, for its test library. Default: the files' own.")
     ] = None,
-    exclude: Annotated[Path | None, typer.Option(help="paddle: a file of tests not to run, with reasons.")] = None,
+    exclude: Annotated[
+        Path | None, typer.Option(help="suites, paddle: a file of tests not to run, with reasons.")
+    ] = None,
     old_ir: Annotated[bool, typer.Option("--old-ir", help="paddle: build static graphs in the old IR only.")] = False,
 ) -> None:
     """Check the device against the plug-in contract, and its results against PyTorch on the CPU.
 
-    ``hardpoint check paddle PATH...`` runs test files of Paddle or PaddleCustomDevice instead.
+    ``hardpoint check suites PATH...`` runs PyTorch's own test files instead, from a checkout of it, and ``hardpoint
+    check paddle PATH...`` those of Paddle or PaddleCustomDevice.
     """
+    from hardpoint.check import suite_command
+
+    options: dict[str, Any]
     if modes and modes[0] == "paddle":
         paths = [Path(path) for path in modes[1:]]
-        return _check_paddle(paths, checkout, exclude, jobs, timeout, old_ir, json, blockers)
+        options = {"library": checkout, "old_ir": old_ir, "timeout": timeout}
+        return suite_command.run("paddle", paths, jobs, exclude, json, blockers, options)
+    if modes and modes[0] == "suites":
+        paths = [Path(path) for path in modes[1:]]
+        options = {"pattern": ops, "sample": sample, "seed": seed, "timeout": timeout, "memory": memory}
+        return suite_command.run("torch", paths, jobs, exclude, json, blockers, options)
     from hardpoint.check import expectations
     from hardpoint.check.command import run_command
 
@@ -215,41 +230,6 @@ def check(
         memory=memory,
     )
     if not report.results or report.interrupted or not report.ok(strict):
-        raise typer.Exit(1)
-
-
-def _check_paddle(
-    paths: list[Path],
-    checkout: Path | None,
-    exclude: Path | None,
-    jobs: int,
-    timeout: float,
-    old_ir: bool,
-    json: Path | None,
-    blockers: int,
-) -> None:
-    from hardpoint.check import paddle_suite
-
-    def advance(done: int, total: int, result: paddle_suite.FileResult) -> None:
-        found = ", ".join(f"{count} {status}" for status, count in result.counts.items())
-        console.print(f"{done}/{total} {result.file}: {found}", highlight=False)
-
-    try:
-        report = paddle_suite.run(
-            paths,
-            library=checkout,
-            exclusions=exclude or paddle_suite.EXCLUSIONS,
-            jobs=jobs,
-            timeout=timeout,
-            old_ir=old_ir,
-            progress=advance,
-        )
-    except (ValueError, PluginError) as error:
-        refuse(error, "failed")
-    paddle_suite.text(report, console, blockers=blockers)
-    if json is not None:
-        report.save(json)
-    if not report.ok:
         raise typer.Exit(1)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hardpoint.check import paddle_suite, paddle_worker
+from hardpoint.check import paddle_suite, suite, suite_worker
 from hardpoint.cli import app
 
 needs_paddle = pytest.mark.skipif(find_spec("paddle") is None, reason="Paddle is not installed")
@@ -156,9 +156,9 @@ def test_an_exclusion_needs_a_reason(tmp_path):
     file = tmp_path / "exclusions.txt"
     file.write_text("test_add.py: needs a network\n\ntest_sub.py\n")
     with pytest.raises(ValueError, match=r"exclusions.txt:3: an exclusion needs a reason"):
-        paddle_suite.read_exclusions(file)
+        suite.read_exclusions(file)
     file.write_text("test_a*.py: needs a network\ntest_b.py::TestB.*: draws numbers\n")
-    first, second = paddle_suite.read_exclusions(file)
+    first, second = suite.read_exclusions(file)
     found = [first.matches(*names) for names in (("test_add.py",), ("test_sub.py",), ("test_add.py", "T.t"))]
     assert found == [True, False, False]
     assert [second.matches("test_b.py", "TestB.test"), second.matches("test_b.py")] == [True, False]
@@ -166,13 +166,13 @@ def test_an_exclusion_needs_a_reason(tmp_path):
 
 def test_a_class_fixture_belongs_to_the_tests_of_its_class():
     fixture = "tearDownClass (__main__.create.<locals>.TestCase)"
-    assert [paddle_worker.is_fixture(name) for name in (fixture, "TestCase.test")] == [True, False]
-    assert paddle_worker.owner(fixture) == paddle_worker.owner("create.<locals>.TestCase.test_it")
-    assert paddle_worker.owner("TestCase.test") == "TestCase"
+    assert [suite_worker.is_fixture(name) for name in (fixture, "TestCase.test")] == [True, False]
+    assert suite_worker.owner(fixture) == suite_worker.owner("create.<locals>.TestCase.test_it")
+    assert suite_worker.owner("TestCase.test") == "TestCase"
 
 
 def test_shipped_exclusions_have_reasons():
-    assert all(exclusion.reason for exclusion in paddle_suite.read_exclusions(paddle_suite.EXCLUSIONS))
+    assert all(exclusion.reason for exclusion in suite.read_exclusions(paddle_suite.EXCLUSIONS))
 
 
 def test_paths(tmp_path, checkout):

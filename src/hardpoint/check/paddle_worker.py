@@ -1,8 +1,6 @@
 """Run one of Paddle's test files on the mounted device, or on the CPU, without editing it.
 
-The process gets one JSON argument (:class:`Job`) and appends one JSON object per line to the job's log:
-``{"start": test}`` before each test, ``{"test": ..., "status": ..., "detail": ...}`` after it, and at the end
-``{"tiers": ...}``.
+The process gets one JSON argument (:class:`Job`) and writes the log that :mod:`hardpoint.check.suite_worker` describes.
 """
 
 from __future__ import annotations
@@ -16,16 +14,16 @@ import runpy
 import sys
 import types
 import unittest
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+
+from hardpoint.check.suite_worker import Log, is_fixture, name_of, owner, tests_of
 
 #: Device names that test files are written for; they mean the device under test.
 FOREIGN = ("npu", "gpu", "xpu", "mlu", "gcu", "sdaa", "metax_gpu", "iluvatar_gpu", "intel_hpu", "custom_cpu")
 _PLACED = re.compile(r"\bCustomPlace\b|custom_device")
-_FIXTURE = re.compile(r"^(setUp|tearDown)(Class|Module) \((.*)\)$")
 
 
 @dataclass
@@ -45,17 +43,6 @@ class Job:
     def argument(self) -> str:
         """The command line of the process."""
         return json.dumps(asdict(self))
-
-
-def owner(test: str) -> str:
-    """The class of a test or of a failed class fixture."""
-    fixture = _FIXTURE.match(test)
-    return fixture.group(3).removeprefix("__main__.") if fixture else test.rpartition(".")[0]
-
-
-def is_fixture(test: str) -> bool:
-    """Whether this is the failure of a class or module fixture."""
-    return _FIXTURE.match(test) is not None
 
 
 def _stand_in(real: type, make: Callable[..., Any]) -> type:
@@ -162,73 +149,16 @@ def _without_primitives(check: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-class _Log(unittest.TestResult):
-    """Writes each result at once, so that a crash loses none."""
+def _seed() -> None:
+    import numpy
+    import paddle
 
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def write(self, **record: Any) -> None:
-        self._stream.write(json.dumps(record) + "\n")
-        self._stream.flush()
-
-    def _add(self, test: unittest.TestCase, status: str, detail: str = "") -> None:
-        self.write(test=name_of(test), status=status, detail=detail)
-
-    def startTest(self, test: unittest.TestCase) -> None:
-        import numpy
-        import paddle
-
-        super().startTest(test)
-        self.write(start=name_of(test))
-        random.seed(0)
-        numpy.random.seed(0)
-        paddle.seed(0)
-
-    def addSuccess(self, test: unittest.TestCase) -> None:
-        self._add(test, "passed")
-
-    def addFailure(self, test: unittest.TestCase, err: Any) -> None:
-        self._add(test, "failed", self._message(err))
-
-    def addError(self, test: unittest.TestCase, err: Any) -> None:
-        self._add(test, "failed", self._message(err))
-
-    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
-        if err is not None:
-            self._add(test, "failed", self._message(err))
-
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
-        self._add(test, "skipped", reason)
-
-    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
-        self._add(test, "passed")
-
-    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
-        self._add(test, "failed", "unexpected success")
-
-    @staticmethod
-    def _message(err: Any) -> str:
-        lines = [line for line in str(err[1]).strip().splitlines() if line.strip()]
-        # Paddle puts the message last, numpy the figures.
-        return f"{err[0].__name__}: " + "\n".join([*lines[:2], *lines[2:][-6:]])[:1200]
+    random.seed(0)
+    numpy.random.seed(0)
+    paddle.seed(0)
 
 
-def name_of(test: unittest.TestCase) -> str:
-    """``CLASS.TEST``."""
-    return test.id().removeprefix("__main__.")
-
-
-def _tests(suite: Iterable[Any]) -> Iterable[unittest.TestCase]:
-    for item in suite:
-        if isinstance(item, unittest.TestSuite):
-            yield from _tests(item)
-        else:
-            yield item
-
-
-def _run_tests(job: Job, log: _Log, module: Any) -> None:
+def _run_tests(job: Job, log: Log, module: Any) -> None:
     for library in ("op_test", "tests.op_test"):
         if library in sys.modules:
             _adapt_op_test(sys.modules[library], job.device)
@@ -238,7 +168,7 @@ def _run_tests(job: Job, log: _Log, module: Any) -> None:
         return name not in job.skip and (not job.only or name in job.only or owner(name) in classes)
 
     found = unittest.defaultTestLoader.loadTestsFromModule(module)
-    unittest.TestSuite(test for test in _tests(found) if wanted(name_of(test))).run(log)
+    unittest.TestSuite(test for test in tests_of(found) if wanted(name_of(test))).run(log)
 
 
 def _alias_tests(folders: list[str]) -> None:
@@ -260,7 +190,7 @@ def main(argument: str) -> None:
     _alias_tests([*job.path, str(file.parent)])
     install(job.device, replace_cpu=_PLACED.search(file.read_text()) is None)
     with open(job.log, "a") as stream:
-        log = _Log(stream)
+        log = Log(stream, before=_seed)
         ran = False
 
         def run_main(*args: Any, **kwargs: Any) -> None:
@@ -280,13 +210,7 @@ def main(argument: str) -> None:
             module = types.ModuleType("__main__")
             vars(module).update(namespace)
             _run_tests(job, log, module)
-        tiers: Counter[str] = Counter()
-        cpu: Counter[str] = Counter()
-        for operator, counts in hardpoint.counters().items():
-            tiers.update({tier: count for tier, count in counts.items() if isinstance(count, int)})
-            if counts.get("cpu"):
-                cpu[operator] += counts["cpu"]
-        log.write(tiers=tiers, cpu=cpu)
+        log.write_tiers(hardpoint.counters())
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def no_seeding_of_other_devices() -> Iterator[None]:
         yield
 
 
-def _limit_memory(gigabytes: float) -> None:
+def limit_memory(gigabytes: float) -> None:
     """Limit what this process may map from now on; address space reserved by the device does not count."""
     with open("/proc/self/statm") as file:
         mapped = int(file.read().split()[0]) * resource.getpagesize()
@@ -91,7 +91,7 @@ def _limit_memory(gigabytes: float) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Have the kernel end this process with its parent, which the terminal's signals do not reach."""
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
@@ -105,7 +105,7 @@ def main() -> None:
     os.dup2(2, 1)
     limited = False
     loaded: set[str] = set()
-    _end_with_parent()
+    end_with_parent()
 
     def respond(**message: Any) -> None:
         responses.write(json.dumps(message) + "\n")
@@ -123,7 +123,7 @@ def main() -> None:
             for index in range(torch.accelerator.device_count()):
                 torch.ones(1, device=f"{device}:{index}").cpu().pin_memory()
             if request["memory"]:
-                _limit_memory(request["memory"])
+                limit_memory(request["memory"])
             limited = True
         if mode not in loaded:
             respond(loading=f"the entries of {mode}")
