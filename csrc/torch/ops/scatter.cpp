@@ -225,8 +225,10 @@ bool index_put(const Overload& overload, const Tensor& self, const c10::List<Opt
     }
   }
   IndexedView shape(self, indices);
-  TORCH_CHECK_INDEX(at::is_expandable_to(values.sizes(), shape.sizes), "shape mismatch: value tensor of shape ",
-                    values.sizes(), " cannot be broadcast to indexing result of shape ", at::IntArrayRef(shape.sizes));
+  const bool expandable = at::is_expandable_to(values.sizes(), shape.sizes);
+  if (!expandable && shape.indices.empty()) return false;  // a copy, whose error the CPU tier raises
+  TORCH_CHECK_INDEX(expandable, "shape mismatch: value tensor of shape ", values.sizes(),
+                    " cannot be broadcast to indexing result of shape ", at::IntArrayRef(shape.sizes));
   const Tensor spread = values.expand(shape.sizes);
   if (spread.numel() == 0) return true;
   if (shape.indices.empty()) {
