@@ -12,6 +12,7 @@
 #include "core/memory/allocator.h"
 #include "core/memory/pinned_allocator.h"
 #include "runtime/adapter.h"
+#include "runtime/profiler.h"
 #include "runtime/status.h"
 #include "runtime/xccl.h"
 
@@ -308,21 +309,26 @@ struct Callbacks {
 
   // ---- Profiling
 
-  // Paddle's profiler traces host operators itself, and no device events are added. Stopping synchronizes the devices
-  // so that the traced time includes all work launched.
   static C_Status begin_profiling(C_Profiler, void** data) {
     *data = nullptr;
     return C_SUCCESS;
   }
   static C_Status profile(C_Profiler, void*) { return C_SUCCESS; }
+  static C_Status start_tracing(C_Profiler, void*) {
+    return run_or_log([&] { start_profiling(); });
+  }
+  // Synchronizes the devices, so that the traced time includes all work launched.
   static C_Status stop_tracing(C_Profiler, void*) {
     return run_or_log([&] {
       for (int i = 0; i < self().runtime.device_count(); ++i) {
         if (!self().streams_of(i).empty()) self().runtime.device(i).synchronize();
       }
+      stop_profiling();
     });
   }
-  static C_Status collect_trace(C_Profiler, uint64_t, void*) { return C_SUCCESS; }
+  static C_Status collect_trace(C_Profiler profiler, uint64_t, void*) {
+    return run_or_log([&] { collect_trace_events(self().runtime, profiler); });
+  }
 
   // These fields lie behind the prefix that all Paddle versions share, and older headers lack them: set only if the
   // table has exactly the layout this adapter was compiled with.
@@ -334,7 +340,7 @@ struct Callbacks {
     table.profiler_initialize = begin_profiling;
     table.profiler_finalize = profile;
     table.profiler_prepare_tracing = profile;
-    table.profiler_start_tracing = profile;
+    table.profiler_start_tracing = start_tracing;
     table.profiler_stop_tracing = stop_tracing;
     table.profiler_collect_trace_data = collect_trace;
     table.is_float16_supported = supports_float16;
