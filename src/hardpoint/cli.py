@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from hardpoint._console import console, line, output_file, output_folder, refuse, regular_expression, table
-from hardpoint._runtime import PluginError
+from hardpoint._runtime import PluginError, cache_dir
 from hardpoint.projects import cli as projects
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def check(
     modes: Annotated[
         list[str] | None,
         typer.Argument(
-            help="abi, runtime, ops, modules, optim, perf. Default: all. Or: suites or paddle, and test files."
+            help="abi, runtime, ops, modules, optim, perf. Default: all. Or: phi. Or: suites or paddle, and test files."
         ),
     ] = None,
     ops: Annotated[
@@ -181,7 +181,7 @@ def check(
         float, typer.Option(help="Stop an entry after this many seconds without progress.", min=0.1)
     ] = 120,
     memory: Annotated[float, typer.Option(help="Memory limit of the worker process in GiB; 0 for none.", min=0)] = 12,
-    jobs: Annotated[int, typer.Option(help="suites, paddle: number of processes.", min=1)] = 2,
+    jobs: Annotated[int, typer.Option(help="suites, paddle, phi: number of processes.", min=1)] = 2,
     sample: Annotated[int, typer.Option(help="suites: run at most this many tests of each file.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="suites: another number gives another sample.")] = 0,
     checkout: Annotated[
@@ -195,11 +195,14 @@ def check(
     """Check the device against the plug-in contract, and its results against PyTorch on the CPU.
 
     ``hardpoint check suites PATH...`` runs PyTorch's own test files instead, from a checkout of it, and ``hardpoint
-    check paddle PATH...`` those of Paddle or PaddleCustomDevice.
+    check paddle PATH...`` those of Paddle or PaddleCustomDevice. ``hardpoint check phi`` compares every kernel of Paddle
+    with its CPU kernel, with generated arguments.
     """
     from hardpoint.check import suite_command
 
     options: dict[str, Any]
+    if modes == ["phi"]:
+        return _check_phi(ops, dtypes, jobs, timeout, failures, json)
     if modes and modes[0] == "paddle":
         paths = [Path(path) for path in modes[1:]]
         options = {"library": checkout, "old_ir": old_ir, "timeout": timeout}
@@ -230,6 +233,32 @@ def check(
         memory=memory,
     )
     if not report.results or report.interrupted or not report.ok(strict):
+        raise typer.Exit(1)
+
+
+def _check_phi(ops: str, dtypes: str, jobs: int, timeout: float, failures: Path | None, json: Path | None) -> None:
+    from hardpoint.check import phi_sweep, runner
+
+    def advance(done: int, total: int, entry: str) -> None:
+        if console.is_terminal:
+            console.print(f"{done}/{total} {entry}", highlight=False, end="\033[K\r")
+
+    projects.use_device()
+    try:
+        report = phi_sweep.run(
+            ops=ops,
+            dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else phi_sweep.DTYPES,
+            jobs=jobs,
+            timeout=timeout,
+            save=failures or cache_dir() / "check" / "failures",
+            progress=advance,
+        )
+    except (ValueError, PluginError, runner.WorkerDied, OSError) as error:
+        refuse(error, "failed")
+    phi_sweep.text(report, console)
+    if json is not None:
+        report.save(json)
+    if not report.ok:
         raise typer.Exit(1)
 
 

@@ -11,6 +11,7 @@
 #include "dispatch/composition.h"
 #include "dispatch/tool_intercept.h"
 #include "runtime/borrowed_memory.h"
+#include "runtime/poisoned_memory.h"
 
 namespace py = pybind11;
 namespace hp::paddle_adapter {
@@ -82,4 +83,5 @@ PYBIND11_MODULE(HARDPOINT_PADDLE_MODULE, m) {
   bind_tool_intercept(m);
   bind_call_replay(m);
   bind_borrowed_memory(m);
+  bind_poisoned_memory(m);
 }
