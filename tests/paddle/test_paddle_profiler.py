@@ -21,7 +21,8 @@ BOTH = [ProfilerTarget.CPU, ProfilerTarget.CUSTOM_DEVICE]
 def profiled(function: Callable[[], Any], **options: Any) -> Profiler:
     """Run a function between the start and the stop of a profiler."""
     gc.collect()  # Paddle allows one profiler at a time
-    found = Profiler(**{"targets": BOTH, **options})
+    # Without on_trace_ready, Paddle writes a file to the current folder.
+    found = Profiler(**{"targets": BOTH, "on_trace_ready": lambda _: None, **options})
     found.start()
     function()
     found.stop()

@@ -23,10 +23,13 @@ class CallReader {
   static void read(Call& call, phi::KernelContext& context);
   // Gives the outputs the dtypes that Paddle's own kernel would allocate.
   static void set_output_dtypes(Call& call);
+  // The same for a call from dygraph, whose shape functions know which outputs of a 16-bit call stay in float32.
+  static void set_inferred_output_dtypes(Call& call);
 
  private:
   static void read_attribute(Call& call, int i, ArgumentReader& reader);
   static void read_attribute(Call& call, int i, const phi::Attribute& attribute);
+  static void set_output_dtype(const Call& call, int i);
 };
 
 namespace {
@@ -349,14 +352,26 @@ void CallReader::read(Call& call, phi::KernelContext& context) {
 // with. Some shape functions infer a wrong dtype. Paddle's kernels decide by the type they allocate.
 void CallReader::set_output_dtypes(Call& call) {
   for (int i = 0; i < call.num_outputs(); ++i) {
-    const phi::DataType dtype = call.kernel.output_dtypes[i];
-    if (dtype == phi::DataType::UNDEFINED) continue;
-    for (DenseTensor* output : call.outputs(i)) {
-      if (output == nullptr || output->dtype() == dtype || call.is_input(*output)) continue;
-      // No variable starts as a 16-bit float: this one was inferred, as in mixed precision.
-      if (is_narrow(output->dtype()) && dtype == phi::DataType::FLOAT32) continue;
-      output->set_type(dtype);
-    }
+    if (call.kernel.output_dtypes[i] != phi::DataType::UNDEFINED) set_output_dtype(call, i);
+  }
+}
+
+void CallReader::set_inferred_output_dtypes(Call& call) {
+  const PhiKernel& kernel = call.kernel;
+  for (int i = 0; i < call.num_outputs(); ++i) {
+    const phi::DataType dtype = kernel.output_dtypes[i];
+    if (dtype == phi::DataType::UNDEFINED || (kernel.widened && dtype == kernel.dtype)) continue;
+    set_output_dtype(call, i);
+  }
+}
+
+void CallReader::set_output_dtype(const Call& call, int i) {
+  const phi::DataType dtype = call.kernel.output_dtypes[i];
+  for (DenseTensor* output : call.outputs(i)) {
+    if (output == nullptr || output->dtype() == dtype || call.is_input(*output)) continue;
+    // No variable starts as a 16-bit float: this one was inferred, as in mixed precision.
+    if (is_narrow(output->dtype()) && dtype == phi::DataType::FLOAT32) continue;
+    output->set_type(dtype);
   }
 }
 
@@ -390,6 +405,6 @@ void hp_phi_dispatch(uint32_t index, const hp::paddle_adapter::ArgumentRegisters
   ArgumentReader reader(*registers);
   Call call(*kernels[index], *reader.pointer<const phi::DeviceContext>());
   CallReader::read(call, reader);
-  if (!call.kernel.widened) CallReader::set_output_dtypes(call);
+  CallReader::set_inferred_output_dtypes(call);
   run(call);
 }
