@@ -195,8 +195,8 @@ def check(
     """Check the device against the plug-in contract, and its results against PyTorch on the CPU.
 
     ``hardpoint check suites PATH...`` runs PyTorch's own test files instead, from a checkout of it, and ``hardpoint
-    check paddle PATH...`` those of Paddle or PaddleCustomDevice. ``hardpoint check phi`` compares every kernel of Paddle
-    with its CPU kernel, with generated arguments.
+    check paddle PATH...`` those of Paddle or PaddleCustomDevice. ``hardpoint check phi`` compares every kernel of
+    Paddle with its CPU kernel, with generated arguments.
     """
     from hardpoint.check import suite_command
 
