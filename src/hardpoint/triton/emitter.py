@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from hardpoint.triton import dtypes, elements
 from hardpoint.triton.ir import Function, Op, Type, Value
-from hardpoint.triton.nest import ZERO, Index, Loop, Nest, Render, position, reshaped
+from hardpoint.triton.masks import Prefix, moved_index
+from hardpoint.triton.nest import UNKNOWN, ZERO, Index, Known, Loop, Nest, Render, position
 from hardpoint.triton.spread import open_loop, spread
 from hardpoint.triton.target import Target
 from hardpoint.triton.usage import MOVES, Usage, is_fusible
@@ -15,6 +16,8 @@ Handler = Callable[["Emitter", Op], None]
 
 #: Smaller nests are not worth a second version without masks.
 TWO_VERSIONS = 64
+#: Shorter loops are not split where their masks end.
+SPLIT = 16
 
 
 class Emitter:
@@ -153,21 +156,45 @@ class Emitter:
             return
         if not vectorize:
             nest.masks.clear()
-        self.emit_versions(nest, lambda known: nest.render(known, vectorize=vectorize))
+        cut = self.cut(nest)
+        if cut is None:
+            self.emit_versions(nest, lambda known: nest.render(known, vectorize=vectorize))
+            return
+        number, off = cut
+        loop = nest.loops[-1]
+
+        def inner(_: list[str]) -> list[str]:
+            depth, on = len(nest.loops), dict.fromkeys(nest.masks, "1")
+            lines = ["HP_VECTORIZE", loop.head(last=number), *nest.body(depth, on), "}"]
+            return [*lines, "HP_VECTORIZE", loop.head(first=number), *nest.body(depth, off), "}"]
+
+        self.emit(*nest.render(UNKNOWN, inner))
+        self.note_arrays()
+
+    def cut(self, nest: Nest) -> tuple[str, Known] | None:
+        """If the masks are all of the form ``offset + arange < limit`` in the innermost loop: a variable that says how
+        many iterations all masks are on for, and what is known of the masks after these."""
+        if not nest.masks or not nest.loops or nest.loops[-1].size < SPLIT:
+            return None
+        prefix = Prefix(self, nest)
+        if not all(prefix.add(value, index) for value, index in nest.masks.values()):
+            return None
+        name = self.name("cut")
+        prefix.emit(name, len(nest.loops) - 1)
+        return name, dict.fromkeys(nest.masks, "0") if prefix.single else UNKNOWN
 
     def emit_versions(self, nest: Nest, render: Render) -> None:
         """Emit a nest twice, once for tiles where all masks are on: most are, and masks halve the speed."""
         size = 1
         for loop in nest.loops:
             size *= loop.size
-        cheap = all(self.is_cheap(value) for value in nest.masks.values())
-        if not nest.masks or not cheap or size < TWO_VERSIONS:
-            self.emit(*render(frozenset()))
+        masks = [value for value, _ in nest.masks.values()]
+        if not masks or not all(map(self.is_cheap, masks)) or size < TWO_VERSIONS:
+            self.emit(*render(UNKNOWN))
         else:
-            flags = dict.fromkeys(flag for value in nest.masks.values() for flag in self.all_on(value))
-            self.emit(
-                f"if ({' & '.join(flags)}) {{", *render(frozenset(nest.masks)), "} else {", *render(frozenset()), "}"
-            )
+            flags = dict.fromkeys(flag for value in masks for flag in self.all_on(value))
+            on = dict.fromkeys(nest.masks, "1")
+            self.emit(f"if ({' & '.join(flags)}) {{", *render(on), "} else {", *render(UNKNOWN), "}")
         self.note_arrays()
 
     def note_arrays(self) -> None:
@@ -186,9 +213,15 @@ class Emitter:
         if mask not in self.flags:
             flag = self.flags[mask] = self.name("full")
             nest, index = self.nest(mask.type.shape)
-            element = self.value(mask, index, nest, keep=False)
-            nest.append(f"{flag} &= {element};", nest.depth_of(element))
-            self.emit(f"hp_i32 {flag} = 1;", *nest.render(frozenset()))
+            prefix = Prefix(self, nest)
+            if len(nest.loops) == 1 and prefix.add(mask, index):
+                prefix.emit(f"{flag}_cut", 0)
+                nest.append(f"{flag} = {flag}_cut == {mask.type.size};", 0)
+                self.emit(f"hp_i32 {flag};", "{", *nest.body(0, UNKNOWN), "}")
+            else:
+                element = self.value(mask, index, nest, keep=False)
+                nest.append(f"{flag} &= {element};", nest.depth_of(element))
+                self.emit(f"hp_i32 {flag} = 1;", *nest.render(UNKNOWN))
         return [self.flags[mask]]
 
     def is_cheap(self, value: Value) -> bool:
@@ -277,32 +310,47 @@ class Emitter:
 
     def _element(self, op: Op, index: tuple[Index, ...], nest: Nest) -> str:
         given = [self.value(operand, index, nest) for operand in op.operands]
+        if op.kind == "arith.divf" and op.result.type.element != "f64":
+            found = self._quotient(op, given, index, nest)
+            if found:
+                return dtypes.rounded(op.result.type.element, found)
         return elements.expression(op, given, self.usage.wraps(op.result))
+
+    def _quotient(self, op: Op, given: list[str], index: tuple[Index, ...], nest: Nest) -> str:
+        """A division by what the innermost loop does not change: a vector division takes as long as ten products."""
+        divisor = op.operands[1]
+        while divisor.op is not None and divisor.op.kind in ("tt.broadcast", "tt.expand_dims", "tt.splat"):
+            moved = divisor.op
+            index = () if moved.kind == "tt.splat" else moved_index(moved, divisor, index)
+            divisor = moved.operands[0]
+        depth = max((at.depth for at in index), default=0)
+        if depth >= len(nest.loops):
+            return ""
+        key = (op.operands[1], ("inverse", *(at.text for at in index)))
+        if key not in nest.computed:
+            name = nest.computed[key] = self.name("d")
+            for stem, text in (
+                ("scale", f"hp_division_scale({given[1]})"),
+                ("scaled", f"({given[1]} * {name}scale)"),
+                ("inverse", f"(1.0f / {name}scaled)"),
+            ):
+                nest.define(depth, "float", f"{name}{stem}", text)
+        name = nest.computed[key]
+        return f"hp_quotient({given[0]}, {name}scaled, {name}inverse, {name}scale)"
 
     def _load(self, op: Op, index: tuple[Index, ...], nest: Nest) -> str:
         given = [self.value(operand, index, nest) for operand in op.operands]
         if len(given) > 1 and op.operands[1].type.shape:
-            self.note_mask(op.operands[1], given[1], nest)
+            self.note_mask(op.operands[1], given[1], index, nest)
         return loaded(op, given)
 
-    def note_mask(self, value: Value, text: str, nest: Nest) -> None:
+    def note_mask(self, value: Value, text: str, index: tuple[Index, ...], nest: Nest) -> None:
         """Note that a variable of the nest is a mask."""
         if text.isidentifier():
-            nest.masks[text] = value
+            nest.masks[text] = value, index
 
     def _moved(self, op: Op, value: Value, index: tuple[Index, ...], nest: Nest) -> str:
-        source = op.operands[0].type.shape
-        if op.kind == "tt.expand_dims":
-            axis = op.integer("axis")
-            index = index[:axis] + index[axis + 1 :]
-        elif op.kind == "tt.broadcast":
-            index = tuple(ZERO if size == 1 else at for size, at in zip(source, index, strict=True))
-        elif op.kind == "tt.trans":
-            order = [int(axis) for axis in op.attributes["order"].partition(":")[2].strip(" >").split(",")]
-            index = tuple(index[order.index(axis)] for axis in range(len(order)))
-        elif op.kind == "tt.reshape":
-            index = reshaped(index, value.type.shape, source)
-        elif op.kind == "tt.split":
+        if op.kind == "tt.split":
             index = (*index, Index(str(op.results.index(value))))
         elif op.kind == "tt.join":
             which, index = index[-1], index[:-1]
@@ -310,6 +358,8 @@ class Emitter:
                 return self.value(op.operands[int(which.text)], index, nest)
             left, right = (self.value(operand, index, nest) for operand in op.operands)
             return f"({which.text} ? {right} : {left})"
+        else:
+            index = moved_index(op, value, index)
         return self.value(op.operands[0], index, nest)
 
 

@@ -7,14 +7,13 @@ import math
 from hardpoint.triton import dtypes
 from hardpoint.triton.emitter import Emitter
 from hardpoint.triton.ir import Op, Type
-from hardpoint.triton.nest import position
+from hardpoint.triton.nest import UNKNOWN, position
 from hardpoint.triton.regions import combine
 from hardpoint.triton.spread import ITEM, open_loop, split
 
 
 def reduce(emitter: Emitter, op: Op, names: list[str], axis: int) -> None:
     """Each work-item reduces every n-th element of a row; then the work-items of a row reduce their results."""
-    known: frozenset[str] = frozenset()
     shape, group = op.operands[0].type.shape, emitter.target.group_size
     rest = [dim for dim in range(len(shape)) if dim != axis]
     rows, size = math.prod(shape[dim] for dim in rest), shape[axis]
@@ -29,16 +28,16 @@ def reduce(emitter: Emitter, op: Op, names: list[str], axis: int) -> None:
     results = [emitter.array(Type((rows * lanes,), kind)) for kind in kinds] if lanes > 1 else names
     item, lane, step, row = (emitter.name(stem) for stem in ("e", "l", "k", "r"))
     totals = [emitter.name("p") for _ in names]
-    lines = ["{", *nest.body(0, known), *open_loop(item, rows * lanes, group)]
+    lines = ["{", *nest.body(0, UNKNOWN), *open_loop(item, rows * lanes, group)]
     lines += [f"const hp_i32 {row} = {item} {row_text}, {lane} = {item} {lane_text};"]
     for depth, definition in enumerate(split(nest.loops[:-1], row), 1):
-        lines += [definition, *nest.body(depth, known)]
+        lines += [definition, *nest.body(depth, UNKNOWN)]
     lines += [f"{dtypes.register(kind)} {total} = 0;" for kind, total in zip(kinds, totals, strict=True)]
     lines += [
         f"for (hp_i32 {step} = 0; {step} < {size}; {step} += {lanes}) {{",
         f"const hp_i32 {nest.loops[-1].variable} = {step} + {lane};",
         f"if ({nest.loops[-1].variable} < {size}) {{" if size % lanes else "{",
-        *nest.body(len(nest.loops), known),
+        *nest.body(len(nest.loops), UNKNOWN),
         f"if ({step} == 0) {{",
         *(f"{total} = {value};" for total, value in zip(totals, values, strict=True)),
         "} else",

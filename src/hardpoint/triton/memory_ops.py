@@ -6,7 +6,7 @@ from hardpoint.triton import dtypes
 from hardpoint.triton.emitter import Emitter
 from hardpoint.triton.ir import Op, Type, Value
 from hardpoint.triton.nest import Index, position
-from hardpoint.triton.usage import MOVES
+from hardpoint.triton.usage import MOVES, is_fusible
 
 #: Operation of tt.atomic_rmw -> new value from the old and the given one.
 ATOMICS = {
@@ -30,24 +30,35 @@ def finish_loads(emitter: Emitter, op: Op | None, pointer: Value | None = None) 
     for load in list(emitter.loads):
         left = {sink for sink in emitter.usage.sinks(load) if sink not in emitter.finished}
         if left and load not in emitter.arrays:
-            if left == {op} and pointer is not None and _may_fuse(op, load, pointer):
+            # A load that later nests need, too, is kept by the nest of this store.
+            again = left != {op}
+            kept = not again or load in emitter.usage.kept
+            if op in left and kept and pointer is not None and _may_fuse(op, load, pointer, again):
                 continue
             emitter.materialize(load)
         emitter.loads.remove(load)
 
 
-def _may_fuse(store: Op | None, load: Value, written: Value) -> bool:
+def _may_fuse(store: Op | None, load: Value, written: Value, again: bool) -> bool:
     """Whether a store's nest may load as it goes: it must not read what an earlier iteration wrote."""
     assert load.op is not None
     source = load.op.operands[0]
     if source is not written and root(source) is root(written):
         return False
-    return load.type.shape == written.type.shape and _keeps_order(load, store)
+    return load.type.shape == written.type.shape and _keeps_order(load, store, again)
 
 
-def _keeps_order(value: Value, store: Op | None) -> bool:
-    """Whether every path from a value to the store is elementwise."""
-    return all(user is store or (user.kind not in MOVES and _keeps_order(user.result, store)) for user in value.users)
+def _keeps_order(value: Value, store: Op | None, others: bool) -> bool:
+    """Whether every path from a value to the store is elementwise. ``others``: there are paths to other operations."""
+    for user in value.users:
+        if user is store:
+            continue
+        if not is_fusible(user) or (store is not None and user.block is not store.block):
+            if not others:
+                return False
+        elif user.kind in MOVES or not all(_keeps_order(result, store, others) for result in user.results):
+            return False
+    return True
 
 
 def root(value: Value) -> Value:
@@ -66,7 +77,7 @@ def store(emitter: Emitter, op: Op) -> None:
     nest, index = emitter.nest(pointer.type.shape)
     to, value, *mask = (emitter.value(operand, index, nest) for operand in op.operands)
     if mask and op.operands[2].type.shape:
-        emitter.note_mask(op.operands[2], mask[0], nest)
+        emitter.note_mask(op.operands[2], mask[0], index, nest)
     nest.append(f"{f'if ({mask[0]}) ' if mask else ''}*{to} = {dtypes.encode(element, value)};")
     emitter.close(nest)
 

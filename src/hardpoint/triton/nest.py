@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hardpoint.triton.ir import Value
@@ -26,11 +26,11 @@ class Loop:
     variable: str
     size: int
 
-    def head(self, first: int = 0, last: int | None = None, down: bool = False) -> str:
+    def head(self, first: int | str = 0, last: int | str | None = None, down: bool = False) -> str:
         """The loop's first line; ``first`` and ``last`` limit its range."""
         v, end = self.variable, self.size if last is None else last
         if down:
-            return f"for (hp_i32 {v} = {end - 1}; {v} >= {first}; --{v}) {{"
+            return f"for (hp_i32 {v} = {end} - 1; {v} >= {first}; --{v}) {{"
         return f"for (hp_i32 {v} = {first}; {v} < {end}; ++{v}) {{"
 
 
@@ -42,14 +42,17 @@ class Statement:
     type: str = ""
     name: str = ""
 
-    def render(self, known: frozenset[str]) -> str:
-        """The line; a variable in ``known`` is 1."""
+    def render(self, known: Known) -> str:
+        """The line."""
         if not self.name:
             return self.text
-        return f"{self.type} const {self.name} = {'1' if self.name in known else self.text};"
+        return f"{self.type} const {self.name} = {known.get(self.name, self.text)};"
 
 
-Render = Callable[[frozenset[str]], list[str]]
+#: Values of variables where they are known: ``1`` or ``0`` for masks.
+Known = Mapping[str, str]
+UNKNOWN: Known = {}
+Render = Callable[[Known], list[str]]
 
 
 class Nest:
@@ -59,8 +62,8 @@ class Nest:
         self.loops = loops
         self.statements: list[list[Statement]] = [[] for _ in range(len(loops) + 1)]
         self.computed: dict[tuple[Value, tuple[str, ...]], str] = {}
-        #: Variables that are masks of loads and stores, with the tensor that they are elements of.
-        self.masks: dict[str, Value] = {}
+        #: Variables that are masks of loads and stores: the tensor that they are elements of, and which.
+        self.masks: dict[str, tuple[Value, tuple[Index, ...]]] = {}
         #: Arrays that the nest reads, with the text of the element's number.
         self.reads: set[tuple[str, str]] = set()
 
@@ -80,13 +83,13 @@ class Nest:
         """Add a line, by default to the innermost loop."""
         self.statements[depth].append(Statement(text))
 
-    def body(self, depth: int, known: frozenset[str]) -> list[str]:
+    def body(self, depth: int, known: Known) -> list[str]:
         """The lines of one depth."""
         return [statement.render(known) for statement in self.statements[depth]]
 
     def render(
         self,
-        known: frozenset[str],
+        known: Known,
         inner: Callable[[list[str]], list[str]] | None = None,
         heads: list[str] | None = None,
         vectorize: bool = True,
@@ -94,7 +97,7 @@ class Nest:
         """The nest in C.
 
         Args:
-            known: Masks that are on.
+            known: Values of masks.
             inner: Gives the innermost loop around its body, by default a plain one.
             heads: First lines of the loops where they differ from the plain ones.
             vectorize: Whether the iterations of the innermost loop are independent.

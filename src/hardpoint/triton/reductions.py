@@ -5,11 +5,12 @@ from __future__ import annotations
 from hardpoint.triton import dtypes, group_reductions
 from hardpoint.triton.emitter import Emitter
 from hardpoint.triton.ir import Op, Type
-from hardpoint.triton.nest import Index, position
+from hardpoint.triton.nest import UNKNOWN, Index, Known, position
 from hardpoint.triton.regions import combine, region_lines
 
-#: Partial results side by side: the inner loop then has no chain of dependent operations, and C vectorizes it.
-LANES = 16
+#: Partial results side by side, four vectors of them: C vectorizes the inner loop, and the chains of dependent
+#: operations are short.
+LANES = 64
 
 
 def reduce(emitter: Emitter, op: Op) -> None:
@@ -43,37 +44,63 @@ def _reduce_rows(emitter: Emitter, op: Op, names: list[str]) -> None:
     slots = [f"{p}[{lane}]" for p in partial]
     first = [f"{slot} = {value};" for slot, value in zip(slots, values, strict=True)]
     merge = combine(emitter, op, slots, values, slots)
-    step = emitter.name("h")
-    fold = [
-        f"for (hp_i32 {step} = {lanes // 2}; {step}; {step} /= 2)",
-        f"for (hp_i32 {lane} = 0; {lane} < {step}; ++{lane})",
-        *combine(emitter, op, slots, [f"{p}[{lane} + {step}]" for p in partial], slots),
-    ]
+    fold, step = [], lanes // 2
+    while step:
+        other = [f"{p}[{lane} + {step}]" for p in partial]
+        fold += [
+            f"HP_VECTORIZE for (hp_i32 {lane} = 0; {lane} < {step}; ++{lane})",
+            *combine(emitter, op, slots, other, slots),
+        ]
+        step //= 2
     at = position(index[:-1], shape[:-1])
+    kinds = [dtypes.register(operand.type.element) for operand in op.operands]
 
-    def inner(body: list[str]) -> list[str]:
-        def loop(begin: int, end: int, tail: list[str]) -> list[str]:
-            return [
-                f"for (hp_i32 {chunk} = {begin}; {chunk} < {end}; {chunk} += {lanes})",
-                f"HP_VECTORIZE for (hp_i32 {lane} = 0; {lane} < {lanes}; ++{lane}) {{",
-                f"const hp_i32 {column} = {chunk} + {lane};",
-                *body,
-                *tail,
-                "}",
-            ]
+    def loop(begin: object, end: object, body: list[str], tail: list[str]) -> list[str]:
+        return [
+            f"for (hp_i32 {chunk} = {begin}; {chunk} < {end}; {chunk} += {lanes})",
+            f"HP_VECTORIZE for (hp_i32 {lane} = 0; {lane} < {lanes}; ++{lane}) {{",
+            f"const hp_i32 {column} = {chunk} + {lane};",
+            *body,
+            *tail,
+            "}",
+        ]
 
-        kinds = [dtypes.register(operand.type.element) for operand in op.operands]
+    def whole(loops: list[str]) -> list[str]:
         return [
             "{",
             *(f"HP_ALIGNED {kind} {p}[{lanes}];" for kind, p in zip(kinds, partial, strict=True)),
-            *loop(0, lanes, first),
-            *(loop(lanes, size, merge) if size > lanes else []),
+            *loops,
             *fold,
             *(f"{name}[{at}] = {p}[0];" for name, p in zip(names, partial, strict=True)),
             "}",
         ]
 
-    emitter.emit_versions(nest, lambda known: nest.render(known, inner))
+    def inner(body: list[str]) -> list[str]:
+        return whole([*loop(0, lanes, body, first), *(loop(lanes, size, body, merge) if size > lanes else [])])
+
+    cut = emitter.cut(nest) if size > 2 * lanes else None
+    if cut is None:
+        emitter.emit_versions(nest, lambda known: nest.render(known, inner))
+        return
+    number, off = cut
+    depth, on = len(nest.loops), dict.fromkeys(nest.masks, "1")
+
+    def split(body: list[str]) -> list[str]:
+        """The first chunk, those where all masks are on, the one where they end, those after it."""
+        full, after = emitter.name("full"), emitter.name("after")
+        return whole(
+            [
+                f"const hp_i32 {full} = {number} < {lanes} ? {lanes} : {number} / {lanes} * {lanes};",
+                f"const hp_i32 {after} = {full} < {size} ? {full} + {lanes} : {size};",
+                *loop(0, lanes, body, first),
+                *loop(lanes, full, nest.body(depth, on), merge),
+                *loop(full, after, body, merge),
+                *loop(after, size, nest.body(depth, off), merge),
+            ]
+        )
+
+    emitter.emit(*nest.render(UNKNOWN, split))
+    emitter.note_arrays()
 
 
 def _reduce_columns(emitter: Emitter, op: Op, names: list[str], axis: int) -> None:
@@ -87,7 +114,7 @@ def _reduce_columns(emitter: Emitter, op: Op, names: list[str], axis: int) -> No
     first = [f"{slot} = {value};" for slot, value in zip(slots, values, strict=True)]
     merge = combine(emitter, op, slots, values, slots)
 
-    def render(known: frozenset[str]) -> list[str]:
+    def render(known: Known) -> list[str]:
         lines = []
         for begin, end, tail in ((0, 1, first), (1, shape[axis], merge)):
             heads = [nest.loops[0].head(begin, end), *(loop.head() for loop in nest.loops[1:])]

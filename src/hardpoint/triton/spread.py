@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from hardpoint.triton.nest import Loop, Nest
+from hardpoint.triton.nest import UNKNOWN, Loop, Nest
 
 #: Number of this work-item in its group.
 ITEM = "lid"
@@ -42,11 +42,10 @@ def split(loops: list[Loop], number: str) -> list[str]:
 
 def spread(nest: Nest, element: str, group: int) -> list[str]:
     """A nest in C; ``element`` is the name for the number of an element."""
-    known: frozenset[str] = frozenset()
     if not nest.loops:
-        return [f"if ({ITEM} == 0) {{", *nest.body(0, known), "}"]
+        return [f"if ({ITEM} == 0) {{", *nest.body(0, UNKNOWN), "}"]
     total = math.prod(loop.size for loop in nest.loops)
-    lines = ["{", *nest.body(0, known), *open_loop(element, total, group)]
+    lines = ["{", *nest.body(0, UNKNOWN), *open_loop(element, total, group)]
     for depth, definition in enumerate(split(nest.loops, element), 1):
-        lines += [definition, *nest.body(depth, known)]
+        lines += [definition, *nest.body(depth, UNKNOWN)]
     return [*lines, "}}}"]

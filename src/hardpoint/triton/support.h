@@ -19,6 +19,19 @@ HP_LIBDEVICE(f32, float)
 HP_LIBDEVICE(f64, double)
 #endif
 
+/* ---- division by a number that many elements share ---- */
+/* A factor that keeps the inverse of a divisor in the range of float. */
+HP_FN float hp_division_scale(float y) {
+  const float size = hp_abs_f32(y);
+  return size < 1.17549435e-38f ? 18446744073709551616.0f : size > 4.2535296e37f ? 5.4210108624275222e-20f : 1.0f;
+}
+/* x / y from scaled = y * scale and inverse = 1 / scaled: one step of Newton's method rounds correctly, except for
+ * rare divisors. An infinite or undefined remainder has nothing to correct. */
+HP_FN float hp_quotient(float x, float scaled, float inverse, float scale) {
+  const float guess = x * inverse, rest = hp_fma_f32(-guess, scaled, x);
+  return (hp_abs_f32(rest) < HP_INF_f32 ? hp_fma_f32(rest, inverse, guess) : guess) * scale;
+}
+
 /* ---- narrow floats ---- */
 /* Rounds toward zero. */
 HP_FN hp_u16 hp_truncate_bf16(float x) { return (hp_u16)(x != x ? 0x7fc0u : hp_bits_f32(x) >> 16); }
