@@ -16,24 +16,18 @@ from hardpoint.paddle import _adapter
 
 #: Operators of every family, with gradients; the whole sweep takes minutes.
 PART = (
-    *(
-        "relu",
-        "divide_",
-        "pow",
-        "where",
-        "cast",
-        "all",
-        "accuracy",
-        "sum",
-        "cumsum",
-        "argsort",
-        "topk",
-        "concat",
-        "split",
-    ),
-    *("slice", "gather", "scatter", "index_put", "put_along_axis", "matmul", "softmax", "layer_norm", "batch_norm"),
-    *("conv2d", "pool2d", "embedding", "cross_entropy_with_softmax", "adam_", "dropout", "roi_align", "add_raw"),
+    *("relu", "divide_", "pow", "where", "cast", "sum", "cumsum", "argsort", "topk", "concat", "split", "slice"),
+    *("gather", "scatter", "index_put", "put_along_axis", "softmax", "layer_norm", "batch_norm", "conv2d", "pool2d"),
+    *("embedding", "cross_entropy_with_softmax", "adam_", "dropout", "roi_align", "rnn", "add_raw"),
 )
+#: Operators in which the sweep found defects: outputs with a wrong dtype (integers and gradients of 16-bit kernels,
+#: integer sums), a batch that is broadcast, an input overwritten before its last use, an unwritten output, the name of
+#: a layout, a reversed view.
+MENDED = {
+    **dict.fromkeys(("all", "any", "accuracy", "prelu"), ("float32", "float16", "bfloat16")),
+    **dict.fromkeys(("matmul", "cross_entropy_with_softmax_", "nll_loss", "trilinear_interp"), ("float32", "float16")),
+    **dict.fromkeys(("mean", "reduce_as", "strided_slice"), ("float32", "int32", "bool")),
+}
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +121,8 @@ def test_defects_are_found(sweep: Sweep) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", PART)
+@pytest.mark.parametrize("entry", [*PART, *MENDED])
 def test_part_of_the_sweep(sweep: Sweep, entry: str) -> None:
-    records, _ = sweep.run(entry, ["float32", "float16", "int64"])
+    records, _ = sweep.run(entry, list(MENDED.get(entry, ("float32", "float16", "int64"))))
     assert bad(records) == []
     assert any(r.verdict == "same" for r in records)

@@ -30,6 +30,7 @@ class CallReader {
   static void read_attribute(Call& call, int i, ArgumentReader& reader);
   static void read_attribute(Call& call, int i, const phi::Attribute& attribute);
   static void set_output_dtype(const Call& call, int i);
+  static bool has_single_input(const Call& call);  // an input in single precision
 };
 
 namespace {
@@ -45,6 +46,11 @@ void serve(Call& call) {
   const Mapping* mapping = call.kernel.mapping;
   if (mapping != nullptr && mapping->function(call)) return;
   cpu_tier(call);
+}
+
+bool is_gradient(const std::string& name) {
+  static const std::string suffix = "_grad";
+  return name.size() > suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0;
 }
 
 void run(Call& call) {
@@ -360,9 +366,20 @@ void CallReader::set_inferred_output_dtypes(Call& call) {
   const PhiKernel& kernel = call.kernel;
   for (int i = 0; i < call.num_outputs(); ++i) {
     const phi::DataType dtype = kernel.output_dtypes[i];
-    if (dtype == phi::DataType::UNDEFINED || (kernel.widened && dtype == kernel.dtype)) continue;
-    set_output_dtype(call, i);
+    if (dtype == phi::DataType::UNDEFINED) continue;
+    // A gradient in float32 belongs to an input in float32. Otherwise the shape function has not set its dtype.
+    const bool inferred = kernel.widened && dtype == kernel.dtype;
+    if (!inferred || (is_gradient(kernel.name) && !has_single_input(call))) set_output_dtype(call, i);
   }
+}
+
+bool CallReader::has_single_input(const Call& call) {
+  for (int i = 0; i < call.num_inputs(); ++i) {
+    for (const DenseTensor* input : call.inputs(i)) {
+      if (input != nullptr && input->dtype() == phi::DataType::FLOAT32) return true;
+    }
+  }
+  return false;
 }
 
 void CallReader::set_output_dtype(const Call& call, int i) {

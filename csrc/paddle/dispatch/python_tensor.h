@@ -5,6 +5,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
+#include "core/memory/scratch.h"
+#include "core/tensor/copy_views.h"
 #include "dispatch/call.h"
 
 namespace hp::paddle_adapter {
@@ -40,7 +44,10 @@ class PythonTensor {
   const DenseTensor& tensor() const { return tensor_; }
   std::string dtype() const { return phi::DataTypeToString(tensor_.dtype()); }
   std::vector<int64_t> sizes() const { return common::vectorize(tensor_.dims()); }
-  std::vector<int64_t> strides() const { return common::vectorize(tensor_.strides()); }
+  // Those of a contiguous copy if some are negative, as in a reversed slice.
+  std::vector<int64_t> strides() const {
+    return common::vectorize(is_reversed() ? phi::DenseTensorMeta::calc_strides(tensor_.dims()) : tensor_.strides());
+  }
   bool has_memory() const { return tensor_.initialized(); }
   bool is_view() const { return tensor_.meta().offset != 0 || !tensor_.meta().is_contiguous(); }
   uintptr_t address() const { return has_memory() ? reinterpret_cast<uintptr_t>(tensor_.data()) : 0; }
@@ -53,8 +60,10 @@ class PythonTensor {
 
   AllocationRef holder() const { return AllocationRef(tensor_.Holder()); }
 
-  // A copy of the memory from the first element to the last, gaps included. Synchronizes Paddle's stream.
+  // A copy of the memory from the first element to the last, gaps included, in the layout of `strides`. Synchronizes
+  // Paddle's stream.
   pybind11::bytes bytes() const {
+    if (has_memory() && is_reversed()) return dense_bytes();
     std::string copy(has_memory() ? span_bytes(tensor_) : 0, '\0');
     if (copy.empty()) return copy;
     if (!on_device(tensor_)) {
@@ -71,6 +80,28 @@ class PythonTensor {
   }
 
  private:
+  bool is_reversed() const {
+    const auto& strides = tensor_.strides();
+    return std::any_of(strides.Get(), strides.Get() + strides.size(), [](int64_t stride) { return stride < 0; });
+  }
+  pybind11::bytes dense_bytes() const {
+    Stream& stream = stream_of(*phi::DeviceContextPool::Instance().Get(tensor_.place()));
+    View dense = view(tensor_);
+    const auto strides = phi::DenseTensorMeta::calc_strides(tensor_.dims());
+    dense.strides = strides.Get();
+    std::string copy(dense.bytes(), '\0');
+    {
+      pybind11::gil_scoped_release released;
+      const StreamScope scope(stream);
+      const Scratch scratch(stream.device, dense.bytes());
+      dense.data = scratch.get();
+      copy_views(stream.device, dense, view(tensor_));
+      stream.device.copy_to_host(copy.data(), dense.data, copy.size(), stream);
+      stream.synchronize();
+    }
+    return copy;
+  }
+
   const DenseTensor tensor_;
 };
 

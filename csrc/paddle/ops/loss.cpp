@@ -59,8 +59,9 @@ bool cross_entropy_with_softmax(Call& call) {
   const View softmax = call.allocate(0), loss = call.allocate(1);
   // The outputs may have a wider dtype than the logits.
   const Temporary logarithms(call.device, loss.dtype, x.ndim, x.sizes);
-  if (!hp::ops::softmax(normalize.on(call.device), call.device, softmax, x, options.axis, false) ||
-      !hp::ops::softmax(logarithm.on(call.device), call.device, logarithms, x, options.axis, true)) {
+  // The softmax comes last: it may share memory with the logits.
+  if (!hp::ops::softmax(logarithm.on(call.device), call.device, logarithms, x, options.axis, true) ||
+      !hp::ops::softmax(normalize.on(call.device), call.device, softmax, x, options.axis, false)) {
     return false;
   }
   const bool done = options.soft
@@ -132,7 +133,8 @@ bool nll_loss(Call& call) {
   const bool mean = reduction == LossReduction::kMean;
   return hp::ops::nll_loss(call.binding(), call.device, out, total, x, call.view_of(1), call.view_of(2),
                            classes_of(x, 1), mean ? LossReduction::kSum : reduction, call.integer(0)) &&
-         (!mean || divide_unless_zero(call.device, out, total));
+         (!mean || divide_unless_zero(call.device, out, total)) &&
+         (reduction != LossReduction::kNone || fill(call.device, total, 0));
 }
 
 // Inputs: input, label, weight, total_weight, out_grad.

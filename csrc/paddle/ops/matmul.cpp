@@ -94,9 +94,24 @@ bool supports(const Call& call) {
          call.input(1)->dims().size() <= kMaxKernelRank;
 }
 
+// Paddle infers batch dimensions of the longer operand only, and its kernel resizes the output to the broadcast ones.
+void broadcast_batch(DenseTensor& out, const View& x, const View& y) {
+  if (x.ndim < 2 || y.ndim < 2 || (x.ndim == 2 && y.ndim == 2)) return;
+  common::DDim dims = out.dims();
+  const int batch = dims.size() - 2;
+  for (int d = 0; d < batch; ++d) {
+    for (const View* operand : {&x, &y}) {
+      const int k = operand->ndim - 2 - batch + d;
+      if (k >= 0 && operand->sizes[k] != 1) dims[d] = operand->sizes[k];
+    }
+  }
+  if (dims != out.dims()) out.Resize(dims);
+}
+
 bool matmul(Call& call) {
   if (!supports(call)) return false;
   const View x = call.view_of(0), y = call.view_of(1);
+  broadcast_batch(*call.output(0), x, y);
   const View out = call.allocate(0);
   return product(call.binding(), call.device, output_matrices(out, x, y), matrices(x, true, call.attr<bool>(0)),
                  matrices(y, false, call.attr<bool>(1)));

@@ -16,7 +16,10 @@ bool reduce(Call& call, hp::ops::Reducer& reducer, const std::vector<int64_t>& d
 }
 
 bool sum(Call& call) { return reduce(call, hp::ops::sum, call.integers(0), call.attr<bool>(2)); }
-bool mean(Call& call) { return reduce(call, hp::ops::mean, call.integers(0), call.attr<bool>(1)); }
+// The CPU's mean of bool is true if any element is.
+bool mean(Call& call) {
+  return call.kernel.dtype != phi::DataType::BOOL && reduce(call, hp::ops::mean, call.integers(0), call.attr<bool>(1));
+}
 bool mean_all(Call& call) { return reduce(call, hp::ops::mean, {}, false); }
 
 std::vector<int64_t> dims_or_all(const Call& call, int dims, int all) {
@@ -26,7 +29,10 @@ std::vector<int64_t> dims_or_all(const Call& call, int dims, int all) {
 bool sum_raw(Call& call) { return reduce(call, hp::ops::sum, dims_or_all(call, 0, 2), call.attr<bool>(1)); }
 bool nansum(Call& call) { return reduce(call, hp::ops::nansum, call.integers(0), call.attr<bool>(2)); }
 // Attributes: dims, keep_dim, reduce_all.
-bool mean_raw(Call& call) { return reduce(call, hp::ops::mean, dims_or_all(call, 0, 2), call.attr<bool>(1)); }
+bool mean_raw(Call& call) {
+  return call.kernel.dtype != phi::DataType::BOOL &&
+         reduce(call, hp::ops::mean, dims_or_all(call, 0, 2), call.attr<bool>(1));
+}
 bool prod(Call& call) { return reduce(call, hp::ops::prod, dims_or_all(call, 0, 2), call.attr<bool>(1)); }
 // Attributes: dims, keep_dim.
 bool max(Call& call) { return reduce(call, hp::ops::amax, call.integers(0), call.attr<bool>(1)); }
@@ -42,6 +48,9 @@ bool reduce_as(Call& call) {
       call.input(0)->dims().size() > kMaxKernelRank || to_core(call.kernel.dtype) == DType::kNone) {
     return false;
   }
+  // As in `sum`, but Paddle's shape function leaves the input's dtype.
+  const phi::DataType dtype = call.kernel.dtype;
+  if (dtype == phi::DataType::BOOL || dtype == phi::DataType::INT32) call.output(0)->set_type(phi::DataType::INT64);
   const View out = call.allocate(0), x = call.view_of(0);
   ShapedView target(out);
   while (target.ndim() < x.ndim) target.unsqueeze(0);

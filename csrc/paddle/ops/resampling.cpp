@@ -24,9 +24,8 @@ struct ResamplingOptions {
     rank = x.ndim - 2;
     align = call.attr<bool>(6);
     const std::string& layout = call.attr<std::string>(0);
-    if (!is_float(x.dtype) || rank < 1 || rank > 3 || layout == "NWC" || channels_last(layout) || x.numel() == 0) {
-      return false;
-    }
+    // Paddle takes every other name, "NCDHW" too, for a layout with the channels last.
+    if (!is_float(x.dtype) || rank < 1 || rank > 3 || layout != "NCHW" || x.numel() == 0) return false;
     if (mode == Resampling::kNearest && align) return false;
     if (mode == Resampling::kLinear && !align && call.integer(7) != 0) return false;
     const auto& factors = call.attr<std::vector<double>>(4);

@@ -80,7 +80,7 @@ def _elements(kind: str, shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.r
             return parts[0].astype(dtype)
         return (parts[0] + 1j * parts[1]).astype(dtype)
     if dtype.kind == "b":
-        return rng.integers(0, 2, shape).astype(dtype)
+        return np.ones(shape, dtype) if kind == "p" else rng.integers(0, 2, shape).astype(dtype)
     if kind == "n":
         size = int(np.prod(shape))
         distinct = rng.permutation(size).astype("float64") - (0 if dtype.kind == "u" else size // 2)
@@ -173,10 +173,12 @@ def parse_arguments(text: str) -> tuple[Any, ...]:
 
 @dataclass
 class Table:
-    """The cases by operator or kernel, and patterns of names that are not generated, with the reason."""
+    """The cases by operator or kernel, patterns of names that are not generated, and kernels that are wrong on the CPU,
+    each with the reason."""
 
     cases: dict[str, list[Case]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    wrong_on_cpu: dict[str, str] = field(default_factory=dict)
 
     def reason(self, name: str) -> str:
         """Why the name is not generated; empty if it may be."""
@@ -207,8 +209,8 @@ def read_table(path: Path = TABLE) -> Table:
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        if found := re.match(r"([\w*]+) ! (.+)$", line):
-            table.reasons[found[1]] = found[2]
+        if found := re.match(r"([\w*]+) ([!~]) (.+)$", line):
+            (table.reasons if found[2] == "!" else table.wrong_on_cpu)[found[1]] = found[3]
             continue
         try:
             case = _parse_line(line.strip())

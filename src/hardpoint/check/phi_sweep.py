@@ -31,6 +31,8 @@ from hardpoint.check.runner import WorkerDied, WorkerProcess
 VERDICTS = ("crashed", "wrong", "unwritten", "refused", "same", "not compared", "not generated")
 BAD = VERDICTS[:4]
 TIMEOUT = 120.0
+#: Processes that an entry may end before the rest of it is given up.
+MAX_DEATHS = 5
 COMMAND = (sys.executable, "-m", "hardpoint.check.phi_worker")
 
 
@@ -180,20 +182,30 @@ def run(
 
 
 def _run_entry(worker: WorkerProcess, request: dict[str, Any]) -> tuple[list[Record], list[str]]:
-    at = request["entry"]
-    try:
-        for response in worker.request(request):
-            if "result" in response:
-                return [Record(**record) for record in response["result"]], response["skipped"]
-            at = response.get("at", at)
-    except WorkerDied as death:
-        # Which kernel it was is not known: the entry stands for it.
-        found = re.match(r"(.*) in (\w+) on (\w+)$", at)
-        call, dtype, place = found.groups() if found else (at, "", "")
-        if place == "cpu":
-            return [], [f"{d}: the process ended in {call} on the CPU" for d in request["dtypes"]]
-        return [Record(request["entry"], dtype, "crashed", "", str(death)[:600], call)], []
-    raise AssertionError("the worker sent no result")
+    """Run an entry. A call that ends the process is left out of the next try."""
+    crashes: list[Record] = []
+    skip: list[str] = []
+    ended: list[str] = []
+    records: list[Record] = []
+    for _ in range(MAX_DEATHS):
+        records, at = [], ""
+        try:
+            for response in worker.request({**request, "skip": skip}):
+                records += [Record(**record) for record in response.get("records", response.get("result", []))]
+                if "result" in response:
+                    return records + crashes, response["skipped"] + ended
+                at = response["at"]
+        except WorkerDied as death:
+            found = re.match(r"((.*) in (\w+), order \d) on (\w+)$", at)
+            if found is None:
+                return [Record(request["entry"], "", "crashed", "", str(death)[:600])], []
+            key, call, dtype, place = found.groups()
+            skip.append(key)
+            if place == "cpu":
+                ended.append(f"{dtype}: the process ended in {call} on the CPU")
+            else:  # which kernel it was is not known: the entry stands for it
+                crashes.append(Record(request["entry"], dtype, "crashed", "", str(death)[:600], call))
+    return records + crashes, ended
 
 
 def text(report: SweepReport, console: Console) -> None:

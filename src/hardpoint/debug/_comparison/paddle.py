@@ -26,7 +26,15 @@ from hardpoint.debug._calls.paddle_tensor import (
 from hardpoint.debug._comparison.difference import difference, input_difference, not_compared, verdict
 from hardpoint.debug._comparison.tolerances import find_tolerance
 from hardpoint.ops.phi import all_kernels
-from hardpoint.ops.phi._semantics import NOT_UNIQUE, PRIVATE_OUTPUTS, RANDOM, TIE_BREAKING, UNDEFINED
+from hardpoint.ops.phi._semantics import (
+    NOT_UNIQUE,
+    OWN_FORMAT,
+    PRIVATE_OUTPUTS,
+    RANDOM,
+    SINGLE_PRECISION,
+    TIE_BREAKING,
+    UNDEFINED,
+)
 
 
 @functools.cache
@@ -44,6 +52,9 @@ class PaddleComparison:
         self._outputs = call.native.outputs()
         if (size := total_bytes(call.inputs)) > max_bytes:
             self._reason = f"its inputs have {size} bytes, more than max_bytes={max_bytes}"
+            return
+        if call.kernel_name in OWN_FORMAT:
+            self._reason = "it exchanges data with its gradient in a format of the device's own"
             return
         self._inputs = copy_inputs(call.inputs)
         self._reference = call.native.reference()
@@ -98,6 +109,8 @@ class PaddleComparison:
             return {"problem": problem} if problem else {}
         dtype = expected.dtype
         tolerance = find_tolerance(self._tolerances, self.call.name, dtype) or _table_tolerances().get((name, dtype))
+        if tolerance is None and (name, dtype) in SINGLE_PRECISION:
+            tolerance = numerics.TOLERANCES["float32"]
         if self._use_wide and (exact := self._wide_array(position)) is not None and exact.shape == expected.array.shape:
             expected = Values(numerics.rounded(exact, dtype), dtype)
         wrong = difference(actual, expected, tolerance, lambda: self._wide_array(position))

@@ -18,6 +18,7 @@ TIE_BREAKING = frozenset(
 #: Positions, among the requested outputs, of outputs with private contents.
 PRIVATE_OUTPUTS = {
     "batch_norm": (5,),  # cuDNN workspace for the gradient
+    "batch_norm_infer": (1, 2),  # the CPU does not write the statistics
     "reshape": (1,),  # XShape: only its shape is meaningful
     "squeeze": (1,),
     "unsqueeze": (1,),
@@ -27,6 +28,18 @@ PRIVATE_OUTPUTS = {
 
 #: Kernels whose results are unique only up to sign, phase or order.
 NOT_UNIQUE = frozenset({"svd", "eig", "eigh", "qr", "lu"})
+
+#: Kernels and dtypes that the CPU computes in single precision, at least in part.
+SINGLE_PRECISION = frozenset(
+    {
+        ("exp", "complex128"),
+        *((f"{name}_interp", "float64") for name in ("linear", "bilinear", "bicubic", "trilinear")),
+        *((f"{name}_interp_grad", "float64") for name in ("linear", "bilinear", "bicubic", "trilinear")),
+    }
+)
+
+#: Kernels that pass data from forward to backward in a format of the device's own.
+OWN_FORMAT = frozenset({"rnn", "rnn_grad"})
 
 #: Kernels with uninitialized results.
 UNDEFINED = frozenset({"empty", "empty_like"})
