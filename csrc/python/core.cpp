@@ -14,9 +14,13 @@
 #include "core/dispatch/tier_rules.h"
 #include "core/memory/allocator.h"
 #include "core/memory/guard_zones.h"
+#include "core/memory/memory_history.h"
 #include "core/runtime/plugin.h"
 #include "core/runtime/runtime.h"
+#include "core/tracing/source_stack.h"
+#include "core/tracing/trace_file.h"
 #include "python/grid_launcher.h"
+#include "python/python_stack.h"
 
 namespace py = pybind11;
 
@@ -112,6 +116,38 @@ std::vector<HpLaunchArg> launch_args(const std::vector<std::pair<bool, std::stri
   return args;
 }
 
+py::list frames_of(hp::StackId stack) {
+  py::list frames;
+  for (const hp::SourceFrame& frame : hp::stack_frames(stack)) {
+    py::dict entry;
+    entry["filename"] = frame.file;
+    entry["line"] = frame.line;
+    entry["name"] = frame.function;
+    frames.append(entry);
+  }
+  return frames;
+}
+
+// Allocator events of one device, in the form of torch.cuda.memory._snapshot.
+py::list memory_events_of(const hp::Device& device) {
+  py::list events;
+  std::map<hp::StackId, py::list> stacks;
+  for (const hp::MemoryEvent& event : hp::memory_events(device)) {
+    const auto [frames, added] = stacks.try_emplace(event.stack);
+    if (added) frames->second = frames_of(event.stack);
+    py::dict entry;
+    entry["action"] = hp::memory_action_name(event.action);
+    entry[event.action == hp::MemoryAction::kOutOfMemory ? "device_free" : "addr"] = event.address;
+    entry["size"] = event.bytes;
+    entry["stream"] = event.stream;
+    entry["time_us"] = event.time_ns / 1000;
+    entry["frames"] = frames->second;
+    entry["pool_id"] = py::make_tuple(0, 0);
+    events.append(entry);
+  }
+  return events;
+}
+
 // A Python observer, called as callback(operator, tier, begin).
 struct PythonObserver {
   py::function callback;
@@ -161,7 +197,7 @@ PYBIND11_MODULE(_core, m) {
     hp::Runtime& runtime = runtime_named(name);
     return runtime.can_access(runtime.device(dst), runtime.device(src));
   });
- m.def("fill_memory", [](const std::string& name, int index, uintptr_t address, uint8_t value, size_t bytes) {
+  m.def("fill_memory", [](const std::string& name, int index, uintptr_t address, uint8_t value, size_t bytes) {
     hp::Device& device = runtime_named(name).device(index);
     py::gil_scoped_release release;
     device.fill(reinterpret_cast<void*>(address), value, bytes, hp::current_stream(device));
@@ -190,6 +226,26 @@ PYBIND11_MODULE(_core, m) {
     hp::set_rules(rules);
   });
   m.def("set_intercepted", &hp::set_intercepted);
+
+  // Stacks and library folders: for all records below.
+  m.def("set_library_folders", [](std::vector<std::string> folders, std::string working_folder) {
+    hp::set_library_folders(std::move(folders), std::move(working_folder));
+    hp::capture_python_stacks();
+  });
+  m.def("start_trace_file", &hp::start_trace_file);
+  m.def("stop_trace_file", &hp::stop_trace_file, py::call_guard<py::gil_scoped_release>());
+  m.def("start_memory_history", [](size_t max_events, const std::string& stacks) {
+    hp::start_memory_history(max_events, stacks == "all"     ? hp::StackUse::kAll
+                                         : stacks == "alloc" ? hp::StackUse::kAllocations
+                                                             : hp::StackUse::kNone);
+  });
+  m.def("stop_memory_history", &hp::stop_memory_history);
+  m.def("clear_memory_history", &hp::clear_memory_history);
+  m.def("memory_events",
+        [](const std::string& runtime, int index) { return memory_events_of(runtime_named(runtime).device(index)); });
+  m.def("allocation_frames", [](const std::string& runtime, int index, uint64_t address) {
+    return frames_of(hp::allocation_stack(runtime_named(runtime).device(index), address));
+  });
 
   m.def("set_guard_zones", [](bool on) { hp::guard_zones.store(on, std::memory_order_relaxed); });
   m.def("check_guard_zones", [](const std::optional<std::vector<uint64_t>>& addresses) {

@@ -6,17 +6,26 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 _STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em; color: #1a1a1a; }
+:root { color-scheme: light dark; --page: #fff; --text: #1a1a1a; --muted: #666; --line: #e2e4e8; --raised: #f6f7f9;
+  --good: #116329; --fair: #7a5b00; --bad: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --page: #14171b; --text: #e4e6e9; --muted: #9aa1ab; --line: #31363d;
+  --raised: #1d2126; --good: #58c27d; --fair: #e0b23f; --bad: #f28b82; } }
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em; color: var(--text);
+  background: var(--page); }
+h1 { font-size: 1.7em; line-height: 1.25; overflow-wrap: anywhere; } h2 { font-size: 1.25em; margin-bottom: .3em; }
 table { border-collapse: collapse; width: 100%; margin: 1em 0; }
-th, td { border-bottom: 1px solid #ddd; padding: .3em .6em; text-align: left; vertical-align: top; }
-th { position: sticky; top: 0; background: #f4f4f4; cursor: pointer; user-select: none; }
+th, td { border-bottom: 1px solid var(--line); padding: .3em .6em; text-align: left; vertical-align: top; }
+th { position: sticky; top: 0; background: var(--raised); cursor: pointer; user-select: none; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 td.number, td.word { white-space: nowrap; }
 td { overflow-wrap: break-word; }
-dl { display: grid; grid-template-columns: max-content auto; gap: .2em 1em; } dt { color: #666; } dd { margin: 0; }
+.scroll { overflow-x: auto; } .scroll th, .scroll td { white-space: nowrap; }
+dl { display: grid; grid-template-columns: max-content auto; gap: .2em 1em; }
+dt { color: var(--muted); } dd { margin: 0; }
 code { font: 12px/1.5 ui-monospace, monospace; }
-input { font: inherit; padding: .3em .6em; width: 24em; }
-.good { color: #116329; } .fair { color: #7a5b00; } .bad { color: #b3261e; } .none { color: #777; }
+input { font: inherit; padding: .3em .6em; width: 24em; max-width: 100%; box-sizing: border-box; color: inherit;
+  background: var(--raised); border: 1px solid var(--line); border-radius: 5px; }
+.good { color: var(--good); } .fair { color: var(--fair); } .bad { color: var(--bad); } .none { color: var(--muted); }
 """
 
 _SCRIPT = """
@@ -26,9 +35,11 @@ for (const table of document.querySelectorAll("table")) {
     let up = false;
     head.onclick = () => {
       up = !up;
-      const value = row => row.cells[column].textContent;
+      const value = row => row.cells[column].textContent.replaceAll(",", "");
+      const units = {"µs": 1, "ms": 1e3, "s": 1e6, "KiB": 2 ** 10, "MiB": 2 ** 20, "GiB": 2 ** 30, "TiB": 2 ** 40};
+      const amount = text => parseFloat(text) * (units[text.split(" ")[1]] || 1);
       const rows = [...body.rows].sort((a, b) => {
-        const x = parseFloat(value(a)), y = parseFloat(value(b));
+        const x = amount(value(a)), y = amount(value(b));
         const order = isNaN(x) || isNaN(y) ? value(a).localeCompare(value(b)) : x - y;
         return up ? order : -order;
       });
@@ -91,16 +102,23 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(value)}</dd>' for name, value in pairs)}</dl>"
 
 
-def page(title: str, paragraphs: Iterable[str], sections: Iterable[tuple[str, str]], head: str = "") -> str:
+def page(
+    title: str,
+    paragraphs: Iterable[str],
+    sections: Iterable[tuple[str, str]],
+    head: str = "",
+    style: str = "",
+) -> str:
     """A document with plain-text paragraphs and HTML ``head``, then sections of a heading and HTML."""
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
         *(f"<p>{escape(text)}</p>" for text in paragraphs),
         head,
-        *(f"<h2>{escape(heading)}</h2>\n{body}" for heading, body in sections),
+        *(f"<section><h2>{escape(heading)}</h2>\n{body}</section>" for heading, body in sections),
         f"<script>{_SCRIPT}</script></body></html>",
     ]
     return "\n".join(parts) + "\n"

@@ -1,4 +1,8 @@
-"""The ``hardpoint`` command. The subcommands ``new``, ``test`` and ``wheel`` are in :mod:`hardpoint.projects.cli`."""
+"""The ``hardpoint`` command.
+
+The subcommands ``new``, ``test`` and ``wheel`` are in :mod:`hardpoint.projects.cli`, ``report`` and ``bisect`` in
+:mod:`hardpoint._analysis_cli`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from hardpoint import _analysis_cli
 from hardpoint._console import console, line, output_file, output_folder, refuse, regular_expression, table
 from hardpoint._runtime import PluginError, cache_dir
 from hardpoint.projects import cli as projects
@@ -325,6 +330,18 @@ def run(
         bool, typer.Option("--leaks", help="Print device memory that is still in use at the end.")
     ] = False,
     guard: Annotated[bool, typer.Option("--guard", help="Find operators that write outside of their memory.")] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a timeline to this file, for Perfetto (ui.perfetto.dev) or Chrome.", callback=output_file
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a page about time, memory and missing kernels to this HTML file.", callback=output_file
+        ),
+    ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="Print the calls per tier at the end.")] = False,
 ) -> None:
     """Run an unchanged program with debugging tools. Fails if a comparison fails or an operator produces NaN or Inf."""
@@ -335,6 +352,7 @@ def run(
         path = find_script(script)
         check_device()
         switches = {"leaks": "1" if leaks else "", "guard": "1" if guard else ""}
+        switches |= {"trace": str(trace or ""), "report": str(report or "")}
         enable(fallback=fallback, compare=compare, dump=dump, nan=nan, record=record, **switches)
     except (ValueError, PluginError) as error:
         refuse(error)
@@ -489,6 +507,7 @@ def _build(adapter: Adapter, jobs: int) -> None:
     console.print(f"[green]built[/] {path}", highlight=False, soft_wrap=True)
 
 
+_analysis_cli.add_commands(app)
 projects.add_commands(app)
 
 

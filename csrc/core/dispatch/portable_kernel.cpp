@@ -1,6 +1,7 @@
 #include "core/dispatch/portable_kernel.h"
 
 #include "core/recording/recorder.h"
+#include "core/tracing/host_events.h"
 #include "core/tracing/tracer.h"
 
 #include <cstdio>
@@ -18,6 +19,7 @@ PortableKernel build(Device& device, const std::string& name, const std::string&
   const HpCompiler& compiler = device.plugin.compiler;
   if (compiler.compile == nullptr || !specializer()) return {};
   try {
+    const CompilationScope traced(name);
     const SpecializedBinary specialized = specializer()(device, name, description);
     if (specialized.binary.empty()) return {};
     return {load_function(device, specialized.binary, specialized.kernel), specialized.elements_per_group};

@@ -12,6 +12,7 @@
 
 #include "core/memory/block_heap.h"
 #include "core/memory/guard_zones.h"
+#include "core/memory/memory_history.h"
 #include "core/memory/stream_uses.h"
 #include "core/recording/recorder.h"
 #include "core/runtime/error.h"
@@ -47,16 +48,6 @@ constexpr size_t kMaxRequest = std::numeric_limits<size_t>::max() / 4;
 // be in a plug-in written in Python, waiting for the GIL that this thread holds.
 constexpr std::chrono::milliseconds kMaxWaitForOthers{100};
 
-std::string describe_bytes(uint64_t bytes) {
-  static const char* const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
-  return text;
-}
-
 std::string describe_pointer(const void* pointer) {
   char text[32];
   std::snprintf(text, sizeof(text), "%p", pointer);
@@ -89,7 +80,61 @@ struct CachingAllocator::Impl {
   void release_cached();
   void wait_for_others();
   OutOfMemory out_of_memory(size_t bytes, const std::string& reason);
+  void note_allocation(const Block* block);
+  void note_free(const Block* block);
+  void note_segment(MemoryAction action, const Stream& stream, const char* base, size_t bytes);
 };
+
+// ---- History. No lock.
+
+void CachingAllocator::Impl::note_allocation(const Block* block) {
+  const StackId stack = memory_event_stack(MemoryAction::kAlloc);
+  MemoryEvent event{MemoryAction::kAlloc,
+                    &device,
+                    block->segment->pool->stream->id,
+                    reinterpret_cast<uint64_t>(block->address),
+                    block->size,
+                    0,
+                    0,
+                    0,
+                    stack};
+  Guard guard(mutex);
+  event.allocated = heap.stats.current(kAllocatedBytes);
+  event.reserved = heap.stats.current(kReservedBytes);
+  add_memory_event(event);
+}
+
+// Before the free, which lets other threads allocate the same address.
+void CachingAllocator::Impl::note_free(const Block* block) {
+  if (block->state != BlockState::kAllocated) return;  // a double free
+  const StackId stack = memory_event_stack(MemoryAction::kFreeRequested);
+  MemoryEvent event{MemoryAction::kFreeRequested,
+                    &device,
+                    block->segment->pool->stream->id,
+                    reinterpret_cast<uint64_t>(block->address),
+                    block->size,
+                    0,
+                    0,
+                    0,
+                    stack};
+  Guard guard(mutex);
+  event.allocated = heap.stats.current(kAllocatedBytes) - static_cast<int64_t>(block->size);
+  event.reserved = heap.stats.current(kReservedBytes);
+  add_memory_event(event);
+  if (block->uses) return;  // completed once the other streams are done
+  event.action = MemoryAction::kFreeCompleted;
+  add_memory_event(event);
+}
+
+void CachingAllocator::Impl::note_segment(MemoryAction action, const Stream& stream, const char* base, size_t bytes) {
+  const StackId stack = memory_event_stack(action);
+  MemoryEvent event{action, &device, stream.id, reinterpret_cast<uint64_t>(base), bytes, 0, 0, 0, stack};
+  Guard guard(mutex);
+  event.allocated = heap.stats.current(kAllocatedBytes);
+  event.reserved = heap.stats.current(kReservedBytes);
+  if (action == MemoryAction::kSegmentAlloc) event.reserved += static_cast<int64_t>(bytes);  // not in the heap yet
+  add_memory_event(event);
+}
 
 // ---- Allocation
 
@@ -97,9 +142,12 @@ Block* CachingAllocator::allocate(size_t bytes, Stream& stream) {
   if (Recorder* active = recorder()) {
     Block* block = take(bytes, stream);
     active->on_allocate(block, block->address, bytes);
+    if (__builtin_expect(memory_history(), 0)) impl_->note_allocation(block);
     return block;
   }
-  return guard_zones_enabled() ? take_guarded(bytes, stream) : take(bytes, stream);
+  Block* block = guard_zones_enabled() ? take_guarded(bytes, stream) : take(bytes, stream);
+  if (__builtin_expect(memory_history(), 0)) impl_->note_allocation(block);
+  return block;
 }
 
 Block* CachingAllocator::take_guarded(size_t bytes, Stream& stream) {
@@ -184,6 +232,9 @@ Block* CachingAllocator::Impl::grow(StreamPool& pool, size_t size, size_t reques
   }
   void* ptr = nullptr;
   const HpStatus status = device.plugin.table.allocate(device.index, bytes, &ptr);
+  if (status == HP_OK && memory_history()) {
+    note_segment(MemoryAction::kSegmentAlloc, *pool.stream, static_cast<char*>(ptr), bytes);
+  }
   std::unique_lock<SpinLock> lock(mutex);
   growing_bytes -= bytes;
   if (status == HP_OK && ptr != nullptr && reinterpret_cast<uintptr_t>(ptr) % HP_ALIGNMENT == 0) {
@@ -257,7 +308,13 @@ OutOfMemory CachingAllocator::Impl::out_of_memory(size_t bytes, const std::strin
     text += "; the memory fraction is set to " + std::string(percent) + ", a limit of " + describe_bytes(limit_bytes) +
             ": raise it with set_per_process_memory_fraction";
   }
-  return OutOfMemory(text + ".");
+  text += ".";
+  if (memory_history()) {
+    const StackId stack = memory_event_stack(MemoryAction::kOutOfMemory);
+    add_memory_event({MemoryAction::kOutOfMemory, &device, 0, memory.first, bytes, allocated, reserved, 0, stack});
+    text += largest_holders(device);
+  }
+  return OutOfMemory(text);
 }
 
 // ---- Freeing
@@ -266,6 +323,7 @@ void CachingAllocator::free(Block* block) noexcept {
   if (block == nullptr) return;
   if (Recorder* active = recorder()) active->on_free(block);
   if (block->guarded) check_freed(block);
+  if (__builtin_expect(memory_history(), 0)) impl_->note_free(block);
   {
     Guard guard(impl_->mutex);
     if (impl_->heap.free_to_bin(block)) return;
@@ -351,7 +409,14 @@ void CachingAllocator::Impl::process_pending(bool wait) {
   }
   PendingFrees<Block>::keep_done(entries, wait);
   Guard guard(mutex);
-  pending.retire(entries, [this](Block* block) { heap.make_available(block); });
+  pending.retire(entries, [this](Block* block) {
+    if (memory_history()) {
+      add_memory_event({MemoryAction::kFreeCompleted, &device, block->segment->pool->stream->id,
+                        reinterpret_cast<uint64_t>(block->address), block->size, heap.stats.current(kAllocatedBytes),
+                        heap.stats.current(kReservedBytes), 0, 0});
+    }
+    heap.make_available(block);
+  });
 }
 
 // No lock. Returns the segments with no block in use to the plug-in.
@@ -385,6 +450,7 @@ void CachingAllocator::Impl::release_cached() {
   std::string message;
   for (const Segment& segment : unused) {
     const HpStatus status = device.plugin.table.free(device.index, segment.base);
+    if (memory_history()) note_segment(MemoryAction::kSegmentFree, *segment.pool->stream, segment.base, segment.size);
     if (status == HP_OK || failure != HP_OK) continue;
     failure = status;
     message = take_message();

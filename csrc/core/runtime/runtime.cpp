@@ -9,6 +9,7 @@
 #include "core/dispatch/operator.h"
 #include "core/memory/allocator.h"
 #include "core/recording/recorder.h"
+#include "core/tracing/host_events.h"
 #include "core/tracing/tracer.h"
 
 namespace hp {
@@ -62,6 +63,7 @@ std::string Stream::recent_operators() const {
 }
 
 void Stream::synchronize() {
+  const WaitScope traced("wait for a stream", device);
   std::unique_ptr<DeviceFault::Record> fault = fault_.read(*this);
   try {
     wait();
@@ -136,6 +138,7 @@ void Event::block(Stream& stream) {
 
 void Event::synchronize() {
   if (handle_ == nullptr || !recorded_) return;
+  const WaitScope traced("wait for an event", device);
   const HpStatus status = device.plugin.events.synchronize(device.index, handle_, Runtime::timeout_ms());
   if (status == HP_OK) return;
   store_message(take_message() + stream_->recent_operators());
@@ -255,6 +258,7 @@ void Device::release_event(Event* event) noexcept {
 }
 
 void Device::synchronize() {
+  const WaitScope traced("wait for the device", *this);
   const int count = num_streams_.load(std::memory_order_acquire);
   for (int id = 0; id < count; ++id) {
     if (Stream* each = streams_[id].load(std::memory_order_acquire)) each->synchronize();

@@ -14,6 +14,8 @@ namespace {
 
 // Beyond this, a trace drops records: 4 million take about 300 MB.
 constexpr size_t kMaxRecords = size_t{1} << 22;
+// Later launches after which take_plugin_records gives up a launch: its records do not come that late.
+constexpr size_t kKeptLaunches = size_t{1} << 16;
 // Names are never freed. Kernels beyond this number have the name of their launch.
 constexpr size_t kMaxNames = size_t{1} << 16, kMaxNameBytes = 1024;
 // A record this long before its launch, or in the future, has another clock than the host's.
@@ -184,6 +186,29 @@ bool join(const Told& told, Launch* launch, TraceRecord* result) {
   return true;
 }
 
+// `first` is the number of launches[0].
+void join_all(const std::vector<Told>& told, std::vector<Launch>& launches, uint64_t first,
+              std::vector<TraceRecord>* records) {
+  for (const Told& each : told) {
+    const uint64_t number = each.record.correlation;
+    Launch* const launch = number >= first && number - first < launches.size() ? &launches[number - first] : nullptr;
+    if (launch == nullptr && number != 0) {
+      report_once(kCorrelation, *each.runtime,
+                  "a record with the correlation " + std::to_string(number) +
+                      ", which belongs to no launch of this trace; it is shown without its operator");
+    }
+    TraceRecord record;
+    if (join(each, launch, &record)) records->push_back(record);
+  }
+}
+
+// The plug-in lost the record of this launch, or had nothing to do for it.
+void give_up(Launch& launch, std::vector<TraceRecord>* records) {
+  if (launch.recorded || launch.state != Launch::State::kEnded) return;
+  time_by_host(launch.record);
+  records->push_back(launch.record);
+}
+
 }  // namespace
 
 bool traces_itself(const Device& device) {
@@ -237,23 +262,20 @@ void stop_plugin_traces(std::vector<TraceRecord>* records) {
     report_once(kTooMany, *told.front().runtime,
                 std::to_string(dropped) + " records beyond the first " + std::to_string(kMaxRecords) + " were dropped");
   }
-  for (const Told& each : told) {
-    const uint64_t number = each.record.correlation;
-    Launch* const launch = number >= first && number - first < launches.size() ? &launches[number - first] : nullptr;
-    if (launch == nullptr && number != 0) {
-      report_once(kCorrelation, *each.runtime,
-                  "a record with the correlation " + std::to_string(number) +
-                      ", which belongs to no launch of this trace; it is shown without its operator");
-    }
-    TraceRecord record;
-    if (join(each, launch, &record)) records->push_back(record);
-  }
-  // The plug-in lost these, or had nothing to do for them.
-  for (Launch& launch : launches) {
-    if (launch.recorded || launch.state != Launch::State::kEnded) continue;
-    time_by_host(launch.record);
-    records->push_back(launch.record);
-  }
+  join_all(told, launches, first, records);
+  for (Launch& launch : launches) give_up(launch, records);
+}
+
+void take_plugin_records(std::vector<TraceRecord>* records) {
+  Trace& current = trace();
+  std::lock_guard<std::mutex> lock(current.mutex);
+  join_all(current.told, current.launches, current.first, records);
+  current.told.clear();
+  if (current.launches.size() < 2 * kKeptLaunches) return;
+  const size_t old = current.launches.size() - kKeptLaunches;
+  for (size_t i = 0; i < old; ++i) give_up(current.launches[i], records);
+  current.launches.erase(current.launches.begin(), current.launches.begin() + static_cast<ptrdiff_t>(old));
+  current.first += old;
 }
 
 uint64_t begin_traced_launch(const TraceRecord& launch, Stream& stream) {

@@ -16,6 +16,9 @@ void start_plugin_traces();
 // Waits for the launches of these plug-ins, stops their traces and appends the joined records.
 void stop_plugin_traces(std::vector<TraceRecord>* records);
 
+// The records so far, while the traces go on. Launches without a record are given up after many later ones.
+void take_plugin_records(std::vector<TraceRecord>* records);
+
 // Whether the device's plug-in makes the records of the running trace.
 bool traces_itself(const Device& device);
 

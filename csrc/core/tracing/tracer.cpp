@@ -12,6 +12,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/tracing/host_events.h"
 #include "core/tracing/plugin_trace.h"
 
 namespace hp {
@@ -64,8 +65,17 @@ struct Session {
   std::mutex mutex;
   uint64_t number = 0;
   PendingList pending;
-  std::vector<TraceRecord> records;
+  std::atomic<bool> profiling{false}, streaming{false};
+  std::vector<TraceRecord> records;   // of start_trace
+  std::vector<TraceRecord> streamed;  // of start_trace_stream
   std::map<const Device*, Anchor> anchors;
+
+  // The functions below are called with the mutex held.
+  void deliver(const std::vector<TraceRecord>& done) {
+    if (profiling) records.insert(records.end(), done.begin(), done.end());
+    if (streaming) streamed.insert(streamed.end(), done.begin(), done.end());
+  }
+  void apply() { tracing_enabled.store(profiling || streaming, std::memory_order_relaxed); }
 };
 
 Session& session() {
@@ -78,6 +88,7 @@ Anchor make_anchor(Stream& stream) {
   Device& device = stream.device;
   Anchor best{nullptr, 0};
   int64_t shortest = INT64_MAX;
+  const WaitScope::Mute mute;
   stream.wait();
   for (int i = 0; i < 4; ++i) {
     Event* event = device.acquire_event(true);
@@ -138,6 +149,7 @@ TraceRecord resolve(Pending& launch, const Anchor& anchor) {
 // Resolves launches, all or only those that are done. Takes the session's lock, but not while it calls the plug-in.
 void resolve_pending(bool all) {
   Session& current = session();
+  const WaitScope::Mute mute;
   PendingList taken, rest;
   std::vector<TraceRecord> done;
   {
@@ -155,9 +167,17 @@ void resolve_pending(bool all) {
     if (!ready) rest.push_back(std::move(launch));
   }
   std::lock_guard<std::mutex> lock(current.mutex);
-  current.records.insert(current.records.end(), done.begin(), done.end());
+  current.deliver(done);
   current.pending.insert(current.pending.begin(), std::make_move_iterator(rest.begin()),
                          std::make_move_iterator(rest.end()));
+}
+
+// Ends the plug-ins' own traces and delivers their records.
+void end_plugin_traces() {
+  std::vector<TraceRecord> done;
+  stop_plugin_traces(&done);
+  std::lock_guard<std::mutex> lock(session().mutex);
+  session().deliver(done);
 }
 
 void drop_session() {
@@ -186,26 +206,74 @@ int64_t trace_clock_ns() {
 uint64_t launch_correlation() { return launch_number; }
 
 void start_trace() {
+  if (session().streaming) resolve_pending(true);
+  end_plugin_traces();
   drop_session();
-  std::vector<TraceRecord> unwanted;
-  stop_plugin_traces(&unwanted);
   start_plugin_traces();
-  tracing_enabled.store(true, std::memory_order_relaxed);
+  std::lock_guard<std::mutex> lock(session().mutex);
+  session().profiling = true;
+  session().apply();
 }
 
 std::vector<TraceRecord> stop_trace() {
-  tracing_enabled.store(false, std::memory_order_relaxed);
+  if (!session().streaming) tracing_enabled.store(false, std::memory_order_relaxed);
   resolve_pending(true);
+  end_plugin_traces();
+  if (session().streaming) start_plugin_traces();
   std::vector<TraceRecord> records;
+  bool last = false;
   {
     std::lock_guard<std::mutex> lock(session().mutex);
+    session().profiling = false;
+    session().apply();
+    last = !session().streaming;
     records.swap(session().records);
   }
-  drop_session();
-  stop_plugin_traces(&records);
+  if (last) drop_session();
   std::stable_sort(records.begin(), records.end(),
                    [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
   return records;
+}
+
+void start_trace_stream() {
+  if (!session().profiling) {
+    end_plugin_traces();
+    drop_session();
+    start_plugin_traces();
+  }
+  std::lock_guard<std::mutex> lock(session().mutex);
+  session().streamed.clear();
+  session().streaming = true;
+  session().apply();
+}
+
+std::vector<TraceRecord> take_trace_stream(bool all) {
+  resolve_pending(all);
+  std::vector<TraceRecord> told, records;
+  if (all) {
+    stop_plugin_traces(&told);
+    start_plugin_traces();
+  } else {
+    take_plugin_records(&told);
+  }
+  std::lock_guard<std::mutex> lock(session().mutex);
+  session().deliver(told);
+  records.swap(session().streamed);
+  return records;
+}
+
+void stop_trace_stream() {
+  bool last = false;
+  {
+    std::lock_guard<std::mutex> lock(session().mutex);
+    session().streaming = false;
+    session().streamed.clear();
+    session().apply();
+    last = !session().profiling;
+  }
+  if (!last) return;
+  end_plugin_traces();
+  drop_session();
 }
 
 void set_trace_correlation(uint64_t number) { correlation = number; }
@@ -224,6 +292,7 @@ void TraceScope::begin(TraceKind kind, const char* name, Stream& stream, uint64_
   record.bytes = bytes;
   record.correlation = correlation;
   record.thread = thread_id();
+  record.inside_operator = inside_operator();
   if (traces_itself(stream.device)) {
     record.launch_start_ns = host_ns();
     launch->number = begin_traced_launch(record, stream);
@@ -291,7 +360,7 @@ void TraceScope::end() noexcept {
       launch->record.timed_by_host = true;
       launch->record.start_ns = launch->record.launch_start_ns;
       launch->record.end_ns = launch->record.launch_end_ns;
-      current.records.push_back(launch->record);
+      current.deliver({launch->record});
     } else {
       current.pending.push_back(std::move(launch));
     }

@@ -32,6 +32,7 @@ struct TraceRecord {
   int64_t launch_start_ns = 0, launch_end_ns = 0;  // of the launching call, since the epoch
   int64_t start_ns = 0, end_ns = 0;                // on the device, since the epoch
   bool from_plugin = false;                        // the plug-in's own record
+  bool inside_operator = false;                    // host_events.h
 
   // Where the times come from: "host", "plug-in" or "device events".
   const char* source() const { return timed_by_host ? "host" : from_plugin ? "plug-in" : "device events"; }
@@ -51,6 +52,13 @@ int64_t trace_clock_ns();
 
 // The number of the launch that this thread is making, for host->correlation(); 0 outside launches and traces.
 uint64_t launch_correlation();
+
+// A second reader, for trace files. Records are handed over while the trace runs, so that a long one needs no memory.
+// Independent of start_trace: both get every record.
+void start_trace_stream();
+// Records whose times became known since the last call. With `all`, waits for the traced work. Any order.
+std::vector<TraceRecord> take_trace_stream(bool all);
+void stop_trace_stream();
 
 // A number, chosen by the adapter, of the framework operator that this thread runs; 0 outside operators. Later records
 // of this thread carry it.

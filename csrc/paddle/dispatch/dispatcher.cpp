@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/runtime/device_fault.h"
+#include "core/tracing/host_events.h"
 #include "dispatch/call.h"
 #include "dispatch/call_stubs.h"
 #include "dispatch/tool_intercept.h"
@@ -44,7 +45,10 @@ int num_kernels = 0;
 
 void serve(Call& call) {
   const Mapping* mapping = call.kernel.mapping;
-  if (mapping != nullptr && mapping->function(call)) return;
+  if (mapping != nullptr) {
+    const CompositionScope traced(*call.kernel.op);
+    if (mapping->function(call)) return;
+  }
   cpu_tier(call);
 }
 

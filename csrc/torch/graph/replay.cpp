@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/dispatch/tier_rules.h"
+#include "core/tracing/host_events.h"
 #include "runtime/adapter.h"
 #include "runtime/generator.h"
 
@@ -443,7 +444,8 @@ std::string GraphRunner::reason() const {
 
 std::vector<c10::IValue> GraphRunner::run(std::vector<c10::IValue> inputs) {
   const bool tools = rules_in_force() || any_intercepted();
-  if (record && !tools && !observed()) {
+  const bool watched = observer_count.load(std::memory_order_relaxed) > tracing_observers();
+  if (record && !tools && !watched) {
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (lock.owns_lock()) {
       std::vector<int64_t> signature = signature_of(inputs);

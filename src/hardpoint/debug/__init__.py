@@ -1,4 +1,4 @@
-"""Debugging tools for a running program: fallback rules, dump, compare, NaN and leak detection, record and replay.
+"""Tools for a running program: fallback rules, dump, compare, NaN and leak detection, record and replay, traces.
 
 Each tool is a context manager and has a module here; the functions that start them, such as ``hardpoint.compare``, are
 exported from ``hardpoint``. Environment variables and ``hardpoint run`` turn them on for an unchanged program. All of
@@ -14,6 +14,8 @@ from hardpoint.debug.guard import Guard, OutOfBounds
 from hardpoint.debug.leaks import Leaks
 from hardpoint.debug.nan import NanWatch, NonFiniteError
 from hardpoint.debug.record import Record
+from hardpoint.debug.report import Report
+from hardpoint.debug.trace import Trace
 
 __all__ = [
     "Compare",
@@ -26,4 +28,6 @@ __all__ = [
     "NonFiniteError",
     "OutOfBounds",
     "Record",
+    "Report",
+    "Trace",
 ]

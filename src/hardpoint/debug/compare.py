@@ -18,8 +18,19 @@ from hardpoint.debug._tool.reports import ReportWriter, format_argument, format_
 
 #: all: report every call; mismatches: only wrong ones; stop: raise at the first wrong one.
 MODES = ("all", "mismatches", "stop")
+#: Wrong calls that ``findings`` keeps.
+MAX_FINDINGS = 200
 #: Calls with more bytes of inputs are not compared.
 MAX_BYTES = 1 << 30
+
+
+#: The comparison that was started last, for reports about the run.
+_latest: list[Compare] = []
+
+
+def latest() -> Compare | None:
+    """The comparison that was started last, running or not."""
+    return _latest[0] if _latest else None
 
 
 class Mismatch(RuntimeError):
@@ -61,11 +72,14 @@ class Compare(Tool[Comparison]):
         self.counts: Counter[str] = Counter()
         #: Wrong calls by operator.
         self.wrong: Counter[str] = Counter()
+        #: Reports about the first wrong calls.
+        self.findings: list[Report] = []
         self._step = 1
         self._lock = threading.Lock()
         self._optimizer_steps = OptimizerSteps(self.step)
         self.save = None if save is None else create_folder("compare", save)
         self._reports = ReportWriter("compare", file, format_report)
+        _latest[:] = [self]
         self.start()
 
     def step(self) -> None:
@@ -88,6 +102,8 @@ class Compare(Tool[Comparison]):
             if wrong:
                 self.wrong[call.name] += 1
                 number = self.wrong[call.name]
+                if len(self.findings) < MAX_FINDINGS:
+                    self.findings.append(report)
         if wrong and self.save is not None:
             report["saved"] = str(state.save(call_file(self.save, call.name, number), report))
         if wrong or self.mode == "all":
@@ -141,6 +157,12 @@ def format_report(report: Report) -> str:
     if "saved" in report:
         lines.append(f"  run it again: hardpoint replay {report['saved']}")
     return "\n".join(lines)
+
+
+def describe_difference(report: Report) -> str:
+    """What is wrong with a call, on one line."""
+    found = [f"{t['name']}: {_format_difference(t['wrong'])}" for t in report.get("tensors", ()) if t["wrong"]]
+    return "; ".join(found) or str(report.get("reason", ""))
 
 
 def _format_difference(wrong: Report) -> str:

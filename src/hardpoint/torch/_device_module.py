@@ -13,6 +13,7 @@ import torch
 
 from hardpoint._runtime import core
 from hardpoint.torch import legacy_storages, memory_summary
+from hardpoint.torch.memory_history import MemoryHistory, replace_accelerator_snapshot
 
 
 class DeviceProperties(NamedTuple):
@@ -54,7 +55,23 @@ def make(name: str, adapter: Any) -> types.ModuleType:
     for storage_name, storage_class in legacy_storages.make(name).items():
         setattr(module, storage_name, storage_class)
     sys.modules[module.__name__] = module
+    _add_memory_module(module, name, adapter)
     return module
+
+
+def _add_memory_module(module: types.ModuleType, name: str, adapter: Any) -> None:
+    """``torch.<device>.memory``: the memory functions, and the history of allocations."""
+    memory = types.ModuleType(f"{module.__name__}.memory", f"Memory of the device '{name}'.")
+    for attribute in vars(_MemoryFunctions):
+        if not attribute.startswith("_"):
+            setattr(memory, attribute, getattr(module, attribute))
+    history = MemoryHistory(name, adapter)
+    memory._record_memory_history = history.record  # type: ignore[attr-defined]
+    memory._snapshot = history.snapshot  # type: ignore[attr-defined]
+    memory._dump_snapshot = history.dump  # type: ignore[attr-defined]
+    module.memory = memory  # type: ignore[attr-defined]
+    sys.modules[memory.__name__] = memory
+    replace_accelerator_snapshot(name, history)
 
 
 class _Functions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import sys
 import sysconfig
@@ -48,6 +49,16 @@ def _is_user_code(frame: FrameType) -> bool:
         or any(file.startswith(_package_folder(package)) for package in _PACKAGES if package in sys.modules)
         or (file.startswith(_STANDARD_LIBRARY) and "site-packages" not in file)
     )
+
+
+def library_folders() -> list[str]:
+    """Folders whose files are not user code, imported or not."""
+    folders = [_HARDPOINT, _STANDARD_LIBRARY]
+    for package in _PACKAGES:
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin:
+            folders.append(os.path.dirname(spec.origin) + os.sep)
+    return folders
 
 
 def current_line() -> str:

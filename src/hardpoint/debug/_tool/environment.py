@@ -18,9 +18,14 @@ from hardpoint.debug.guard import environment as guard_variable
 from hardpoint.debug.leaks import environment as leaks_variable
 from hardpoint.debug.nan import environment as nan_variable
 from hardpoint.debug.record import environment as record_variable
+from hardpoint.debug.report import environment as report_variable
+from hardpoint.debug.trace import environment as trace_variable
 
-#: The variables that hold a tool.
-TOOL_VARIABLES = (dump_variable, compare_variable, nan_variable, record_variable, leaks_variable, guard_variable)
+#: The variables that hold a tool. The trace starts before the report, which uses it.
+TOOL_VARIABLES = (
+    *(dump_variable, compare_variable, nan_variable, record_variable, leaks_variable, guard_variable),
+    *(trace_variable, report_variable),
+)
 #: All variables, and the functions that apply their values.
 VARIABLES: dict[str, Callable[[str | None], None]] = {
     "HARDPOINT_FALLBACK": set_fallback,

@@ -1,0 +1,146 @@
+#include "core/tracing/host_events.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <mutex>
+#include <set>
+
+namespace hp {
+
+std::atomic<bool> host_events_enabled{false};
+
+namespace {
+
+// Calls that began and did not end: those that raised leave their entries to an outer call that ends.
+constexpr size_t kMaxOpenCalls = 256;
+
+struct OpenCall {
+  const Operator* op;
+  Tier tier;
+  StackId stack;
+  int64_t start_ns;
+};
+thread_local std::vector<OpenCall> open_calls;
+thread_local int waits = 0;
+
+struct Events {
+  std::mutex mutex;
+  std::vector<HostEvent> list;
+  std::set<std::string> kernels;  // names of compilations
+  int observer = 0;
+
+  static Events& instance() {
+    static auto* events = new Events;
+    return *events;
+  }
+};
+
+int64_t now_ns() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
+}
+
+int32_t thread_id() {
+  static thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
+  return id;
+}
+
+void add(const HostEvent& event) {
+  Events& events = Events::instance();
+  std::lock_guard<std::mutex> lock(events.mutex);
+  events.list.push_back(event);
+}
+
+void on_call(void*, const CallEvent& event) {
+  if (!host_events()) return;
+  if (event.begin) {
+    // The same operator in another tier: that tier declined.
+    if (!open_calls.empty() && open_calls.back().op == &event.op) open_calls.pop_back();
+    if (open_calls.size() == kMaxOpenCalls) open_calls.clear();
+    const StackId stack = event.tier == Tier::kCpu ? current_stack() : 0;
+    open_calls.push_back({&event.op, event.tier, stack, now_ns()});
+    return;
+  }
+  for (size_t depth = open_calls.size(); depth-- > 0;) {
+    const OpenCall call = open_calls[depth];
+    if (call.op != &event.op || call.tier != event.tier) continue;
+    open_calls.resize(depth);
+    add({HostEventKind::kOperator, call.tier, call.op->name.c_str(), nullptr, thread_id(), call.stack, call.start_ns,
+         now_ns()});
+    return;
+  }
+}
+
+}  // namespace
+
+void start_host_events() {
+  Events& events = Events::instance();
+  {
+    std::lock_guard<std::mutex> lock(events.mutex);
+    events.list.clear();
+    if (events.observer == 0) events.observer = add_observer(&on_call, nullptr);
+  }
+  host_events_enabled.store(true, std::memory_order_relaxed);
+}
+
+void stop_host_events() {
+  host_events_enabled.store(false, std::memory_order_relaxed);
+  Events& events = Events::instance();
+  std::lock_guard<std::mutex> lock(events.mutex);
+  if (events.observer != 0) remove_observer(events.observer);
+  events.observer = 0;
+}
+
+std::vector<HostEvent> take_host_events() {
+  std::vector<HostEvent> taken;
+  Events& events = Events::instance();
+  std::lock_guard<std::mutex> lock(events.mutex);
+  taken.swap(events.list);
+  return taken;
+}
+
+bool inside_operator() { return host_events() && !open_calls.empty(); }
+
+int tracing_observers() { return host_events() ? 1 : 0; }
+
+void CompositionScope::begin(const Operator& op) {
+  depth_ = open_calls.size();
+  begun_ = true;
+  open_calls.push_back({&op, Tier::kDecomposition, 0, now_ns()});
+}
+
+void CompositionScope::end() noexcept {
+  if (open_calls.size() > depth_) open_calls.resize(depth_);
+}
+
+void CompilationScope::begin(const std::string& name) {
+  Events& events = Events::instance();
+  std::lock_guard<std::mutex> lock(events.mutex);
+  name_ = events.kernels.insert(name).first->c_str();
+  start_ns_ = now_ns();
+}
+
+void CompilationScope::end() noexcept {
+  add({HostEventKind::kCompilation, Tier::kPortable, name_, nullptr, thread_id(), 0, start_ns_, now_ns()});
+}
+
+WaitScope::Mute::Mute() { ++waits; }
+WaitScope::Mute::~Mute() { --waits; }
+
+void WaitScope::begin(const char* name, const Device& device) {
+  if (waits++ == 0) {
+    stack_ = current_stack();
+    start_ns_ = now_ns();
+  }
+  device_ = &device;
+  name_ = name;
+}
+
+void WaitScope::end() noexcept {
+  if (--waits != 0) return;
+  add({HostEventKind::kWait, Tier::kVendor, name_, device_, thread_id(), stack_, start_ns_, now_ns()});
+}
+
+}  // namespace hp

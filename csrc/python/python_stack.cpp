@@ -1,0 +1,101 @@
+#include "python/python_stack.h"
+
+#include <pybind11/pybind11.h>
+
+#include <unordered_map>
+#include <vector>
+
+#include "core/tracing/source_stack.h"
+
+namespace hp {
+namespace {
+
+constexpr size_t kMaxDepth = 64;
+
+// Code objects are kept: their addresses are keys.
+struct Location {
+  PyCodeObject* code;
+  int position;  // instruction or, in Python 3.10, line
+  bool operator==(const Location& other) const { return code == other.code && position == other.position; }
+};
+struct LocationHash {
+  size_t operator()(const Location& location) const {
+    return reinterpret_cast<size_t>(location.code) * 31 + static_cast<size_t>(location.position);
+  }
+};
+
+// The GIL guards it.
+std::unordered_map<Location, uint32_t, LocationHash>& known_frames() {
+  static auto* frames = new std::unordered_map<Location, uint32_t, LocationHash>;
+  return *frames;
+}
+
+std::string text_of(PyObject* value) {
+  const char* text = value != nullptr ? PyUnicode_AsUTF8(value) : nullptr;
+  if (text == nullptr) PyErr_Clear();
+  return text != nullptr ? text : "?";
+}
+
+// Takes over the reference to `code`.
+uint32_t frame_number(PyFrameObject* frame, PyCodeObject* code) {
+#if PY_VERSION_HEX >= 0x030B0000
+  const Location location{code, PyFrame_GetLasti(frame)};
+#else
+  const Location location{code, PyFrame_GetLineNumber(frame)};
+#endif
+  const auto found = known_frames().find(location);
+  if (found != known_frames().end()) {
+    Py_DECREF(code);
+    return found->second;
+  }
+  const uint32_t number =
+      intern_frame({text_of(code->co_filename), text_of(code->co_name), PyFrame_GetLineNumber(frame)});
+  known_frames().emplace(location, number);
+  return number;
+}
+
+void append_frames(PyThreadState* thread, std::vector<uint32_t>& stack) {
+  PyFrameObject* frame = PyThreadState_GetFrame(thread);
+  while (frame != nullptr && stack.size() < kMaxDepth) {
+    stack.push_back(frame_number(frame, PyFrame_GetCode(frame)));
+    PyFrameObject* back = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  Py_XDECREF(frame);
+}
+
+bool shutting_down() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// A thread without Python frames, such as one of autograd, works for the main thread, which waits for it.
+StackId capture() {
+  if (!Py_IsInitialized() || shutting_down()) return 0;
+  pybind11::gil_scoped_acquire gil;
+  static thread_local std::vector<uint32_t> stack;
+  stack.clear();
+  PyThreadState* const current = PyThreadState_Get();
+  append_frames(current, stack);
+  if (stack.empty()) {
+    static const uint32_t marker = intern_frame({"<another thread>", "for the main thread, which waits", 0});
+    PyThreadState* main = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(current));
+    while (main != nullptr && PyThreadState_Next(main) != nullptr) main = PyThreadState_Next(main);  // the oldest
+    if (main != nullptr && main != current) {
+      stack.push_back(marker);
+      append_frames(main, stack);
+      if (stack.size() == 1) stack.clear();
+    }
+  }
+  return intern_stack(stack);
+}
+
+}  // namespace
+
+void capture_python_stacks() { set_stack_function(&capture); }
+
+}  // namespace hp

@@ -1,0 +1,69 @@
+"""Report: one HTML page about a run, for whoever asks what to do next. Made from a trace."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hardpoint.debug._tool.base import Tool
+from hardpoint.debug._tool.options import EnvironmentVariable
+from hardpoint.debug.trace import Trace, process_file
+
+
+class Report(Tool[None]):
+    """Write a page about the program to ``file`` at :meth:`stop` or the end of a ``with`` block.
+
+    Uses the trace that is being written, else writes one to a temporary file.
+    """
+
+    def __init__(self, file: str | Path) -> None:
+        super().__init__()
+        self.file = Path(file)
+        self.problem = ""
+        try:
+            self.file.open("a").close()
+        except OSError as error:
+            raise ValueError(f"report: cannot write {file}: {error.strerror}") from None
+        self._stopped = False
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._trace = Trace.active
+        if self._trace is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="hardpoint-")
+            self._trace = Trace(Path(self._folder.name) / "trace.json")
+
+    def stop(self) -> None:
+        """Stop tracing and write the page. Stopping twice is harmless."""
+        if self._stopped or self._trace is None:
+            return
+        self._stopped = True
+        self._trace.stop()
+        try:
+            write(self._trace.file, self.file)
+        except (ValueError, OSError) as error:
+            self.problem = f"not written: {error}"
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def summary(self) -> str:
+        """The file on one line."""
+        return f"report: {self.problem or f'written to {self.file}'}"
+
+
+def write(trace: Path, file: Path) -> None:
+    """Write a page about a trace file. Raises ``ValueError`` if it is not a trace."""
+    from hardpoint.debug._report import figures, page, trace_data
+
+    page.write(figures.compute(trace_data.load(trace)), file)
+
+
+report = Report
+"""Create and start :class:`Report`; takes the same arguments."""
+
+
+def _from_environment(file: str, options: dict[str, Any]) -> Report:
+    return Report(process_file(file))
+
+
+#: A file: ``report.html``.
+environment = EnvironmentVariable("HARDPOINT_REPORT", {}, _from_environment)

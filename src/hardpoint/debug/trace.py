@@ -1,0 +1,102 @@
+"""Trace: a timeline of operators, kernels, copies, waits and memory in a file that Perfetto and Chrome open.
+
+The core writes the file while the program runs (csrc/core/tracing/trace_file.cpp).
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hardpoint._runtime import PluginError, core, mounted
+from hardpoint.debug import compare
+from hardpoint.debug._calls.location import library_folders
+from hardpoint.debug._tool.base import Tool
+from hardpoint.debug._tool.options import EnvironmentVariable
+
+#: The process whose trace or report has the name that the user gave; its child processes add their own.
+OWNER = "HARDPOINT_TRACE_OWNER"
+
+
+def capture_lines() -> None:
+    """Make the core capture Python stacks, and tell it which files belong to libraries."""
+    core.set_library_folders(library_folders(), os.getcwd() + os.sep)
+
+
+class Trace(Tool[None]):
+    """Write a trace to ``file`` until :meth:`stop` or the end of a ``with`` block. One at a time per process."""
+
+    #: The trace that is being written.
+    active: Trace | None = None
+
+    def __init__(self, file: str | Path) -> None:
+        super().__init__()
+        self.file = Path(file)
+        self.problem = ""
+        self._running = False
+        capture_lines()
+        try:
+            core.start_trace_file(str(self.file), json.dumps(_about()))
+        except PluginError as error:
+            raise ValueError(f"trace: {error}") from None
+        self._running = True
+        Trace.active = self
+
+    def stop(self) -> None:
+        """Wait for the traced work and close the file. Stopping twice is harmless."""
+        if self._running:
+            self._running = False
+            Trace.active = None
+            self.problem = core.stop_trace_file(json.dumps(_totals()))
+
+    def summary(self) -> str:
+        """The file on one line, or why it is incomplete."""
+        return f"trace: {self.problem or f'written to {self.file}'}"
+
+
+def _about() -> dict[str, Any]:
+    from importlib.metadata import version
+
+    return {
+        "hardpoint": version("hardpoint"),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "process": os.getpid(),
+    }
+
+
+def _totals() -> dict[str, Any]:
+    compared = compare.latest()
+    return {
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else [],
+        "devices": mounted(),
+        "frameworks": {name: str(sys.modules[name].__version__) for name in ("torch", "paddle") if name in sys.modules},
+        "counters": core.counters(),
+        "cpu_costs": core.cpu_costs(),
+        "compare": None if compared is None else {**compared.counts, "findings": compared.findings},
+    }
+
+
+trace = Trace
+"""Create and start :class:`Trace`; takes the same arguments."""
+
+
+def process_file(file: str) -> Path:
+    """The file of this process: child processes of the traced one add their rank or number to the name."""
+    path = Path(file)
+    owner = os.environ.setdefault(OWNER, str(os.getpid()))
+    if owner == str(os.getpid()):
+        return path
+    rank = os.environ.get("RANK") or os.environ.get("PADDLE_TRAINER_ID")
+    return path.with_stem(f"{path.stem}-{f'rank{rank}' if rank else os.getpid()}")
+
+
+def _from_environment(file: str, options: dict[str, Any]) -> Trace:
+    return Trace(process_file(file))
+
+
+#: A file: ``trace.json``.
+environment = EnvironmentVariable("HARDPOINT_TRACE", {}, _from_environment)
