@@ -53,6 +53,12 @@ phi::DeviceTraceEvent device_event(const TraceRecord& record, uint32_t correlati
                                  static_cast<uint64_t>(record.stream), correlation, info);
   };
   if (kernel) return make(TracerEventType::Kernel, phi::KernelEventInfo{});
+  if (record.kind == TraceKind::kFill) {
+    phi::MemsetEventInfo info{};
+    info.num_bytes = record.bytes;
+    set_text(info.memory_kind, "Device");
+    return make(TracerEventType::Memset, info);
+  }
   phi::MemcpyEventInfo info{};
   const CopyNames names = copy_names(record.kind);
   info.num_bytes = record.bytes;
