@@ -176,7 +176,7 @@ def test_tracing(plugin: NewPlugin, table: Any) -> None:
     function = RecordFunction(receive)
     tracing = extension(table, "tracing")
     assert tracing.start_tracing(ctypes.cast(function, ctypes.c_void_p), 88) == Status.OK
-    assert records == [(88, 2, 1, 64, "größer", 1000, 2000), (72, 12, 5)]
+    assert records == [(88, 2, 1, 64, "größer", 1000, 2000), (64, 12, 5)]
     assert tracing.stop_tracing() == Status.OK
     assert plugin.seen == ["stopped"]
 

@@ -357,7 +357,7 @@ answer["calls"] = hardpoint.counters()["aten::add.Tensor"]
     answer = ask_python(START + code, tmp_path, **DEFERRED)
     assert answer["double"] == [0, 2, 4, 6, 8, 10]
     assert answer["devices"] == 2
-    assert answer["properties"] == ["Deferred accelerator", 256 << 20, 7, 3, 0]
+    assert answer["properties"][:5] == ["Deferred accelerator", 256 << 20, 7, 3, 0]
     assert answer["memory"] == [True]
     assert answer["pinned"] == [False, True, 1]
     assert answer["queued"] == [1, False]

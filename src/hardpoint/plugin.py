@@ -468,7 +468,7 @@ class Plugin:
 
     def correlation(self) -> int:
         """Return the number of the launch or copy that this thread is making; 0 while no trace runs."""
-        return self._host.correlation()
+        return int(self._host.correlation())
 
     def current_stream(self, device: int) -> int:
         """Return the stream a kernel must queue its work on, as ``create_stream`` returned it; 0 for the default."""

@@ -40,6 +40,7 @@ HpStatus can_access(int dst, int src, int* yes) {
 HpStatus properties(int device, HpProperties* to) {
   to->group_size = device == 1 ? 128 : 0;
   to->local_memory = device == 1 ? 4096 : 0;
+  std::memset(to->uuid, 0xAB, 4);  // where a struct of 1.1 has padding
   return HP_OK;
 }
 void shutdown(void* context) { ++*static_cast<int*>(context); }
@@ -180,6 +181,12 @@ TEST(sizes_per_device) {
   CHECK(new_runtime().device(0).group_size() == 64 && new_runtime().device(0).local_memory() == 1024);
   CHECK(old_runtime().device(1).group_size() == 64 && old_runtime().device(1).local_memory() == 1024);
   CHECK(bare_runtime().device(1).group_size() == 0);
+}
+
+TEST(properties_of_older_plugins_have_no_new_fields) {
+  CHECK(new_runtime().device(1).properties().uuid[3] == 0xAB);
+  const HpProperties old = old_runtime().device(1).properties();
+  CHECK(old.uuid[0] == 0 && old.uuid[3] == 0 && old.group_size == 0 && old.local_memory == 0);
 }
 
 TEST(launches_with_options) {

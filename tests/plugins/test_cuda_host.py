@@ -283,7 +283,7 @@ def test_launch_options_and_properties(on_nv: Run) -> None:
         plugin = _discovery.choose()
         assert plugin.loads("cubin") and plugin.loads("ptx") and not plugin.loads("spirv")
         source = 'extern "C" __global__ void scale(float* x, float by) {'
-        source += ' int i = blockIdx.x * blockDim.x + threadIdx.x; x[i] = x[i] * by; }'
+        source += ' int i = blockIdx.x * 32 + threadIdx.x; x[i] = x[i] * by; }'
         function = core.load_kernel("nv", 0, core.compile("nv", 0, source, ""), "scale")
         attributes = dict(registers=40, spilled_bytes=24, local_bytes=1536, max_group_size=512)
         assert core.function_attributes("nv", 0, function) == attributes

@@ -194,9 +194,11 @@ answer = {
 
 @pytest.mark.slow
 def test_the_plugin_and_events_tell_the_same(tmp_path: Path) -> None:
-    """Two steps of training: the same kernels, in the same order per stream, from the same operators."""
+    """Three steps of training: the same kernels, in the same order per stream, from the same operators."""
     code = TRAINING.replace("%s", str(tmp_path / "trace.json"))
-    own, events = (ask_python(code, tmp_path, HARDPOINT_SIM_TRACING=tracing) for tracing in "10")
+    own, events = (
+        ask_python(code, tmp_path, HARDPOINT_DEVICE="sim", HARDPOINT_SIM_TRACING=tracing) for tracing in "10"
+    )
     assert (own["sources"], events["sources"]) == (["plug-in"], ["device events"])
     assert own["launched"]
     assert events["launched"]

@@ -273,6 +273,11 @@ HpProperties Device::properties() const {
   } else {
     std::snprintf(properties.name, sizeof(properties.name), "%s", plugin.name.c_str());
   }
+  if (plugin.abi_minor < 2) {
+    // Older plug-ins do not know the fields from uuid on, but may have copied their struct's padding there.
+    constexpr size_t known = offsetof(HpProperties, uuid);
+    std::memset(reinterpret_cast<char*>(&properties) + known, 0, sizeof(properties) - known);
+  }
   if (properties.total_memory == 0) properties.total_memory = memory_info().second;
   return properties;
 }
