@@ -15,6 +15,9 @@ from hardpoint.triton import kernel
 from hardpoint.triton.ir import LoweringError
 from hardpoint.triton.target import Target
 
+#: gcc turns comparisons of selected values into branches, and then does not vectorize their loops.
+LOOP_FLAGS = "-fno-thread-jumps -fno-tree-pre"
+
 
 @functools.cache
 def version() -> str:
@@ -82,7 +85,9 @@ def make_binary(device: str, options: Any, source: str, metadata: dict[str, Any]
     compiler = core.compiler(device, 0)
     if compiler is None:
         raise LoweringError(f"{device} has no compiler for Triton kernel {metadata['name']}")
-    flags = "-ffp-contract=fast" if options.enable_fp_fusion and compiler[0] == "c" else ""
+    flags = ""
+    if compiler[0] == "c":
+        flags = f"-ffp-contract=fast {LOOP_FLAGS}" if options.enable_fp_fusion else LOOP_FLAGS
     try:
         try:
             return specializer.binary(device, 0, compiler[1], source, flags)
