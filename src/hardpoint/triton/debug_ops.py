@@ -7,13 +7,11 @@ import json
 from hardpoint.triton import dtypes
 from hardpoint.triton.emitter import Emitter
 from hardpoint.triton.ir import Op, Value
-from hardpoint.triton.memory_ops import finish_loads
 from hardpoint.triton.nest import Index
 
 
 def print_(emitter: Emitter, op: Op) -> None:
     """One line for each element, as on NVIDIA: program, index, text, value."""
-    finish_loads(emitter, None)
     prefix = _unescape(op.strings[0]) if op.strings else ""
     hexadecimal = op.attributes.get("hex") == "true"
     signs = op.attributes.get("isSigned", "").partition(":")[2].strip(" >").split(",")
@@ -62,11 +60,19 @@ def _format(operand: Value, value: str, hexadecimal: bool, signed: bool, length:
 
 def assert_(emitter: Emitter, op: Op) -> None:
     """The first failure is printed at once, and raised when the program next waits for the device."""
-    finish_loads(emitter, None)
     operand = op.operands[0]
     emitter.prepare(operand)
     nest, index = emitter.nest(operand.type.shape)
     value = emitter.value(operand, index, nest)
+    if operand.type.shape and not emitter.target.spreads:
+        # First a loop that C vectorizes, and only if an element fails the one that reports it.
+        flag = emitter.name("holds")
+        emitter.emit(f"hp_i32 {flag} = 1;")
+        nest.append(f"{flag} &= {value};")
+        emitter.close(nest)
+        emitter.emit(f"if (!{flag})")
+        nest, index = emitter.nest(operand.type.shape)
+        value = emitter.value(operand, index, nest, keep=False)
     line = op.location.rpartition(":")[2] or "0"
     message = _unescape(op.strings[0]) if op.strings else ""
     text = (

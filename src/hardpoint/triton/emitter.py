@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
-from hardpoint.triton import dtypes, elements
+from hardpoint.triton import dtypes, elements, tiling
 from hardpoint.triton.ir import Function, Op, Type, Value
 from hardpoint.triton.masks import Prefix, moved_index
-from hardpoint.triton.nest import UNKNOWN, ZERO, Index, Known, Loop, Nest, Render, position
+from hardpoint.triton.nest import UNKNOWN, ZERO, Index, Known, Loop, Nest, Render, inner_text, position
 from hardpoint.triton.spread import open_loop, spread
 from hardpoint.triton.target import Target
 from hardpoint.triton.usage import MOVES, Usage, is_fusible
@@ -141,11 +142,25 @@ class Emitter:
 
     # ---- nests
 
-    def nest(self, shape: tuple[int, ...], order: list[int] | None = None) -> tuple[Nest, tuple[Index, ...]]:
-        """A nest over the elements of a shape, and the index of an element. ``order``: dimensions, outermost first."""
+    def nest(
+        self, shape: tuple[int, ...], order: list[int] | None = None, part: int = 0
+    ) -> tuple[Nest, tuple[Index, ...]]:
+        """A nest over the elements of a shape, and the index of an element.
+
+        ``order``: dimensions, outermost first. ``part``: run over the innermost dimension in parts of this size.
+        """
         order = list(range(len(shape))) if order is None else order
         loops = [Loop(self.name("i"), shape[axis]) for axis in order]
-        return Nest(loops), tuple(Index(loops[order.index(a)].variable, order.index(a) + 1) for a in range(len(shape)))
+        index = [Index(loops[order.index(axis)].variable, order.index(axis) + 1) for axis in range(len(shape))]
+        if part:
+            loops[-1] = Loop(loops[-1].variable, loops[-1].size, part)
+            loops.append(Loop(self.name("i"), part))
+            index[order[-1]] = Index(inner_text(loops, part), len(loops))
+        return Nest(loops, part), tuple(index)
+
+    def nest_for(self, values: list[Value], shape: tuple[int, ...]) -> tuple[Nest, tuple[Index, ...]]:
+        """A nest that computes these values."""
+        return self.nest(shape, part=tiling.part(self, values, shape))
 
     def close(self, nest: Nest, vectorize: bool = True) -> None:
         """Emit a nest. ``vectorize``: its innermost loop's iterations are independent."""
@@ -161,10 +176,15 @@ class Emitter:
             self.emit_versions(nest, lambda known: nest.render(known, vectorize=vectorize))
             return
         number, off = cut
-        loop = nest.loops[-1]
+        loop, depth, on = nest.loops[-1], len(nest.loops), dict.fromkeys(nest.masks, "1")
 
-        def inner(_: list[str]) -> list[str]:
-            depth, on = len(nest.loops), dict.fromkeys(nest.masks, "1")
+        def inner(_: Known) -> list[str]:
+            if nest.part:
+                parts = nest.loops[-2]
+                lines = [parts.head(), *nest.body(depth - 1, UNKNOWN)]
+                lines += [f"if ({parts.variable} + {nest.part} <= {number}) {{"]
+                lines += ["HP_VECTORIZE", loop.head(), *nest.body(depth, on), "}", "} else {"]
+                return [*lines, "HP_VECTORIZE", loop.head(), *nest.body(depth, UNKNOWN), "}", "}", "}"]
             lines = ["HP_VECTORIZE", loop.head(last=number), *nest.body(depth, on), "}"]
             return [*lines, "HP_VECTORIZE", loop.head(first=number), *nest.body(depth, off), "}"]
 
@@ -174,20 +194,18 @@ class Emitter:
     def cut(self, nest: Nest) -> tuple[str, Known] | None:
         """If the masks are all of the form ``offset + arange < limit`` in the innermost loop: a variable that says how
         many iterations all masks are on for, and what is known of the masks after these."""
-        if not nest.masks or not nest.loops or nest.loops[-1].size < SPLIT:
+        if not nest.masks or not nest.loops or nest.loops[nest.outer].size < SPLIT:
             return None
         prefix = Prefix(self, nest)
         if not all(prefix.add(value, index) for value, index in nest.masks.values()):
             return None
         name = self.name("cut")
-        prefix.emit(name, len(nest.loops) - 1)
+        prefix.emit(name, nest.outer)
         return name, dict.fromkeys(nest.masks, "0") if prefix.single else UNKNOWN
 
     def emit_versions(self, nest: Nest, render: Render) -> None:
         """Emit a nest twice, once for tiles where all masks are on: most are, and masks halve the speed."""
-        size = 1
-        for loop in nest.loops:
-            size *= loop.size
+        size = _size(nest)
         masks = [value for value, _ in nest.masks.values()]
         if not masks or not all(map(self.is_cheap, masks)) or size < TWO_VERSIONS:
             self.emit(*render(UNKNOWN))
@@ -257,7 +275,7 @@ class Emitter:
 
     def fill(self, value: Value, name: str, kind: str = "") -> None:
         """Write a tensor into an array. ``kind``: C type to convert to."""
-        nest, index = self.nest(value.type.shape)
+        nest, index = self.nest_for([value], value.type.shape)
         element = self.value(value, index, nest, keep=False)
         cast = f"({kind})" if kind else ""
         nest.append(f"{name}[{position(index, value.type.shape)}] = {cast}{element};")
@@ -301,7 +319,8 @@ class Emitter:
             return nest.define(depth, dtypes.register(value.type.element), self.name("t"), f"{first} + {index[0].text}")
         text = self._load(op, index, nest) if op.kind == "tt.load" else self._element(op, index, nest)
         name = nest.define(depth, dtypes.register(value.type.element), self.name("t"), text)
-        whole = sorted(at.depth for at in index) == list(range(1, len(nest.loops) + 1))
+        depths = [*range(1, nest.outer + 1), len(nest.loops)]
+        whole = sorted(at.depth for at in index) == depths
         if keep and value in self.usage.kept and whole and value.type.size == _size(nest):
             array = self.array(value.type)
             nest.append(f"{array}[{position(index, value.type.shape)}] = {name};")
@@ -314,7 +333,22 @@ class Emitter:
             found = self._quotient(op, given, index, nest)
             if found:
                 return dtypes.rounded(op.result.type.element, found)
+        if nest.part and op.kind in tiling.DIVISIONS and (found := self._divided(op, index, nest)):
+            return found
         return elements.expression(op, given, self.usage.wraps(op.result))
+
+    def _divided(self, op: Op, index: tuple[Index, ...], nest: Nest) -> str:
+        """A division of consecutive numbers, if the parts of the innermost loop fit its divisor."""
+        number = tiling.divisor(op)
+        if number % nest.part or not tiling.counts(self, op.operands[0], index, nest.innermost, nest.part):
+            return ""
+        depth = len(nest.loops) - 1
+        start = Index(nest.loops[-2].variable, depth)
+        first = self.value(op.operands[0], tuple(start if at.text == nest.innermost else at for at in index), nest)
+        kind = dtypes.register(op.result.type.element)
+        sign = "/" if op.kind.startswith("arith.div") else "%"
+        name = nest.define(depth, kind, self.name("t"), f"{first} {sign} {number}")
+        return name if sign == "/" else f"({name} + {nest.loops[-1].variable})"
 
     def _quotient(self, op: Op, given: list[str], index: tuple[Index, ...], nest: Nest) -> str:
         """A division by what the innermost loop does not change: a vector division takes as long as ten products."""
@@ -379,7 +413,4 @@ def _is_contiguous(op: Op) -> bool:
 
 
 def _size(nest: Nest) -> int:
-    size = 1
-    for loop in nest.loops:
-        size *= loop.size
-    return size
+    return math.prod(loop.size // loop.step for loop in nest.loops)

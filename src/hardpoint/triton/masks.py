@@ -38,7 +38,8 @@ class Prefix:
 
     def __init__(self, emitter: Emitter, nest: Nest) -> None:
         self.emitter, self.nest = emitter, nest
-        self.variable = nest.loops[-1].variable
+        self.variable = nest.innermost
+        self.size = nest.loops[nest.outer].size
         #: Of each mask: conditions that do not depend on the loop, and numbers of elements that are on.
         self.found: list[tuple[frozenset[str], frozenset[str]]] = []
 
@@ -53,10 +54,9 @@ class Prefix:
 
     def emit(self, name: str, depth: int) -> None:
         """Define the number of elements for which all masks are on, before the innermost loop."""
-        loop = self.nest.loops[-1]
         conditions = dict.fromkeys(text for found, _ in self.found for text in sorted(found))
         limits = dict.fromkeys(text for _, found in self.found for text in sorted(found))
-        whole = f"{' && '.join(conditions)} ? {loop.size} : 0" if conditions else str(loop.size)
+        whole = f"{' && '.join(conditions)} ? {self.size} : 0" if conditions else str(self.size)
         lines = [f"hp_i64 {name}_ = {whole};"]
         lines += [f"{{ const hp_i64 limit = {text}; if (limit < {name}_) {name}_ = limit; }}" for text in limits]
         lines.append(f"const hp_i32 {name} = {name}_ < 0 ? 0 : (hp_i32){name}_;")

@@ -74,7 +74,7 @@ def store(emitter: Emitter, op: Op) -> None:
     element = pointer.type.element[1:]
     finish_loads(emitter, op, pointer)
     emitter.prepare(*op.operands)
-    nest, index = emitter.nest(pointer.type.shape)
+    nest, index = emitter.nest_for(op.operands, pointer.type.shape)
     to, value, *mask = (emitter.value(operand, index, nest) for operand in op.operands)
     if mask and op.operands[2].type.shape:
         emitter.note_mask(op.operands[2], mask[0], index, nest)

@@ -25,13 +25,14 @@ class Loop:
 
     variable: str
     size: int
+    step: int = 1
 
     def head(self, first: int | str = 0, last: int | str | None = None, down: bool = False) -> str:
         """The loop's first line; ``first`` and ``last`` limit its range."""
         v, end = self.variable, self.size if last is None else last
         if down:
             return f"for (hp_i32 {v} = {end} - 1; {v} >= {first}; --{v}) {{"
-        return f"for (hp_i32 {v} = {first}; {v} < {end}; ++{v}) {{"
+        return f"for (hp_i32 {v} = {first}; {v} < {end}; {v} += {self.step}) {{"
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,30 @@ Render = Callable[[Known], list[str]]
 
 
 class Nest:
-    """Statements at each depth of a nest of loops, and what they have computed."""
+    """Statements at each depth of a nest of loops, and what they have computed.
 
-    def __init__(self, loops: list[Loop]) -> None:
-        self.loops = loops
+    Attributes:
+        part: If not 0, the last two loops run over one dimension, in parts of this size.
+    """
+
+    def __init__(self, loops: list[Loop], part: int = 0) -> None:
+        self.loops, self.part = loops, part
         self.statements: list[list[Statement]] = [[] for _ in range(len(loops) + 1)]
         self.computed: dict[tuple[Value, tuple[str, ...]], str] = {}
         #: Variables that are masks of loads and stores: the tensor that they are elements of, and which.
         self.masks: dict[str, tuple[Value, tuple[Index, ...]]] = {}
         #: Arrays that the nest reads, with the text of the element's number.
         self.reads: set[tuple[str, str]] = set()
+
+    @property
+    def outer(self) -> int:
+        """Number of the loops around the innermost dimension."""
+        return len(self.loops) - (2 if self.part else 1)
+
+    @property
+    def innermost(self) -> str:
+        """Where the innermost dimension is."""
+        return inner_text(self.loops, self.part)
 
     def define(self, depth: int, kind: str, name: str, text: str) -> str:
         """Define a variable in the loop of that depth and return its name."""
@@ -90,7 +105,7 @@ class Nest:
     def render(
         self,
         known: Known,
-        inner: Callable[[list[str]], list[str]] | None = None,
+        inner: Render | None = None,
         heads: list[str] | None = None,
         vectorize: bool = True,
     ) -> list[str]:
@@ -98,21 +113,26 @@ class Nest:
 
         Args:
             known: Values of masks.
-            inner: Gives the innermost loop around its body, by default a plain one.
+            inner: Gives the loops of the innermost dimension, by default plain ones.
             heads: First lines of the loops where they differ from the plain ones.
             vectorize: Whether the iterations of the innermost loop are independent.
         """
         heads = heads or [loop.head() for loop in self.loops]
         lines = ["{", *self.body(0, known)]
-        for depth in range(1, len(self.loops)):
+        plain = len(self.loops) - 1 if inner is None else self.outer
+        for depth in range(1, plain + 1):
             lines += [heads[depth - 1], *self.body(depth, known)]
-        if self.loops:
-            last = self.body(len(self.loops), known)
-            if inner is not None:
-                lines += inner(last)
-            else:
-                lines += [*(["HP_VECTORIZE"] if vectorize else []), heads[-1], *last, "}"]
-        return [*lines, "}" * max(len(self.loops) - 1, 0) + "}"]
+        if inner is not None:
+            lines += inner(known)
+        elif self.loops:
+            pragma = ["HP_VECTORIZE"] if vectorize else []
+            lines += [*pragma, heads[-1], *self.body(len(self.loops), known), "}"]
+        return [*lines, "}" * max(plain, 0) + "}"]
+
+
+def inner_text(loops: list[Loop], part: int) -> str:
+    """The expression of the position in the innermost dimension."""
+    return f"({loops[-2].variable} + {loops[-1].variable})" if part else loops[-1].variable
 
 
 def position(index: tuple[Index, ...], shape: tuple[int, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardpoint.triton import dtypes, group_reductions
+from hardpoint.triton import dtypes, group_reductions, tiling
 from hardpoint.triton.emitter import Emitter
 from hardpoint.triton.ir import Op, Type
 from hardpoint.triton.nest import UNKNOWN, Index, Known, position
@@ -36,11 +36,12 @@ def reduce(emitter: Emitter, op: Op) -> None:
 def _reduce_rows(emitter: Emitter, op: Op, names: list[str]) -> None:
     shape = op.operands[0].type.shape
     size = shape[-1]
-    lanes = min(size, LANES)
-    nest, index = emitter.nest(shape)
+    lanes = tiling.part(emitter, op.operands, shape) or min(size, LANES)
+    nest, index = emitter.nest(shape, part=lanes)
     values = [emitter.value(operand, index, nest) for operand in op.operands]
     partial = [emitter.name("p") for _ in names]
-    lane, chunk, column = emitter.name("l"), emitter.name("c"), index[-1].text
+    chunk, lane = (loop.variable for loop in nest.loops[-2:])
+    depth = len(nest.loops)
     slots = [f"{p}[{lane}]" for p in partial]
     first = [f"{slot} = {value};" for slot, value in zip(slots, values, strict=True)]
     merge = combine(emitter, op, slots, values, slots)
@@ -55,14 +56,14 @@ def _reduce_rows(emitter: Emitter, op: Op, names: list[str]) -> None:
     at = position(index[:-1], shape[:-1])
     kinds = [dtypes.register(operand.type.element) for operand in op.operands]
 
-    def loop(begin: object, end: object, body: list[str], tail: list[str]) -> list[str]:
+    def loop(begin: object, end: object, known: Known, tail: list[str]) -> list[str]:
         return [
-            f"for (hp_i32 {chunk} = {begin}; {chunk} < {end}; {chunk} += {lanes})",
+            f"for (hp_i32 {chunk} = {begin}; {chunk} < {end}; {chunk} += {lanes}) {{",
+            *nest.body(depth - 1, known),
             f"HP_VECTORIZE for (hp_i32 {lane} = 0; {lane} < {lanes}; ++{lane}) {{",
-            f"const hp_i32 {column} = {chunk} + {lane};",
-            *body,
+            *nest.body(depth, known),
             *tail,
-            "}",
+            "}}",
         ]
 
     def whole(loops: list[str]) -> list[str]:
@@ -75,27 +76,27 @@ def _reduce_rows(emitter: Emitter, op: Op, names: list[str]) -> None:
             "}",
         ]
 
-    def inner(body: list[str]) -> list[str]:
-        return whole([*loop(0, lanes, body, first), *(loop(lanes, size, body, merge) if size > lanes else [])])
+    def inner(known: Known) -> list[str]:
+        return whole([*loop(0, lanes, known, first), *(loop(lanes, size, known, merge) if size > lanes else [])])
 
     cut = emitter.cut(nest) if size > 2 * lanes else None
     if cut is None:
         emitter.emit_versions(nest, lambda known: nest.render(known, inner))
         return
     number, off = cut
-    depth, on = len(nest.loops), dict.fromkeys(nest.masks, "1")
+    on = dict.fromkeys(nest.masks, "1")
 
-    def split(body: list[str]) -> list[str]:
+    def split(_: Known) -> list[str]:
         """The first chunk, those where all masks are on, the one where they end, those after it."""
         full, after = emitter.name("full"), emitter.name("after")
         return whole(
             [
                 f"const hp_i32 {full} = {number} < {lanes} ? {lanes} : {number} / {lanes} * {lanes};",
                 f"const hp_i32 {after} = {full} < {size} ? {full} + {lanes} : {size};",
-                *loop(0, lanes, body, first),
-                *loop(lanes, full, nest.body(depth, on), merge),
-                *loop(full, after, body, merge),
-                *loop(after, size, nest.body(depth, off), merge),
+                *loop(0, lanes, UNKNOWN, first),
+                *loop(lanes, full, on, merge),
+                *loop(full, after, UNKNOWN, merge),
+                *loop(after, size, off, merge),
             ]
         )
 
@@ -119,8 +120,8 @@ def _reduce_columns(emitter: Emitter, op: Op, names: list[str], axis: int) -> No
         for begin, end, tail in ((0, 1, first), (1, shape[axis], merge)):
             heads = [nest.loops[0].head(begin, end), *(loop.head() for loop in nest.loops[1:])]
 
-            def inner(body: list[str], head: str = heads[-1], tail: list[str] = tail) -> list[str]:
-                return ["HP_VECTORIZE", head, *body, *tail, "}"]
+            def inner(known: Known, head: str = heads[-1], tail: list[str] = tail) -> list[str]:
+                return ["HP_VECTORIZE", head, *nest.body(len(nest.loops), known), *tail, "}"]
 
             if begin < end:
                 lines += nest.render(known, inner, heads)

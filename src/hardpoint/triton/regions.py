@@ -115,7 +115,7 @@ def _assign(emitter: Emitter, targets: list[Value], values: list[Value]) -> None
     written = {emitter.arrays[target] for pairs in groups.values() for target, _ in pairs}
     unsafe: set[str] = set()
     for shape, pairs in groups.items():
-        nest, index = emitter.nest(shape)
+        nest, index = emitter.nest_for([value for _, value in pairs], shape)
         found = [emitter.value(value, index, nest) for _, value in pairs]
         at, own = position(index, shape), {emitter.arrays[target] for target, _ in pairs}
         unsafe |= {array for array, place in nest.reads if array in written and (place != at or array not in own)}

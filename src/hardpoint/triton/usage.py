@@ -61,6 +61,8 @@ class Usage:
         self.weights: dict[Value, int] = {}
         self.kept: set[Value] = set()
         self.addresses = _addresses(function)
+        #: The counters of loops, with their loops.
+        self.counters = {op.regions[0][0].arguments[0]: op for op in walk(function.blocks) if op.kind == "scf.for"}
         self.loads_scalars = any(op.kind == "tt.load" and not op.result.type.shape for op in walk(function.blocks))
         for op in walk(function.blocks):
             for value in op.results:
