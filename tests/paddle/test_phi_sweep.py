@@ -32,7 +32,8 @@ MENDED = {
 
 @pytest.fixture(scope="module")
 def sweep() -> Sweep:
-    return Sweep("sim")
+    # Second derivatives of some operators end the process on Paddle's CPU.
+    return Sweep("sim", order=1)
 
 
 def bad(records: list[Record]) -> list[str]:

@@ -32,7 +32,7 @@ NOT_UNIQUE = frozenset({"svd", "eig", "eigh", "qr", "lu"})
 #: Kernels and dtypes that the CPU computes in single precision, at least in part.
 SINGLE_PRECISION = frozenset(
     {
-        ("exp", "complex128"),
+        *((name, "complex128") for name in ("exp", "sigmoid", "silu")),
         *((f"{name}_interp", "float64") for name in ("linear", "bilinear", "bicubic", "trilinear")),
         *((f"{name}_interp_grad", "float64") for name in ("linear", "bilinear", "bicubic", "trilinear")),
     }
