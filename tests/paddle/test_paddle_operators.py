@@ -148,6 +148,18 @@ def test_matmul(rng, counted, name, flags):
     assert_on_device()
 
 
+def test_matmul_of_batches_of_different_rank(rng):
+    """Paddle infers the batch of the longer operand only; its CPU resizes the result."""
+    a, b = numbers(rng, (2, 1, 3, 4), (3, 4, 2))
+    x, y = (paddle.to_tensor(each, stop_gradient=False) for each in (a, b))
+    out = paddle.matmul(x, y)
+    np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-5, atol=1e-6)
+    out.sum().backward()
+    ones = np.ones((2, 3, 3, 2), "float32")
+    np.testing.assert_allclose(x.grad.numpy(), (ones @ b.swapaxes(1, 2)).sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(y.grad.numpy(), (a.swapaxes(2, 3) @ ones).sum(0), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 def test_matmul_in_other_dtypes(rng, dtype):
     assert_same(paddle.matmul, *numbers(rng, (3, 8, 16), (16, 8)), dtype=dtype, grad=True)
