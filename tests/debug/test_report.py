@@ -67,6 +67,7 @@ def test_idle_time_is_split_by_cause(tmp_path: Path) -> None:
         {**call("wait for a stream", 70, 30, "wait", "a.py:7"), "args": {"line": "a.py:7"}},
         kernel("b", 200, 100),
         # An operator on the CPU, with a compilation before it.
+        {"ph": "i", "name": "a.py:4", "cat": "sample", "pid": PROCESS, "tid": PROCESS, "ts": 150},
         call("compile relu", 320, 50, "compilation"),
         call("slow", 400, 80, "cpu", "a.py:9"),
         kernel("c", 500, 100),
@@ -82,7 +83,7 @@ def test_idle_time_is_split_by_cause(tmp_path: Path) -> None:
         (300, 200, "cpu"),
         (100, 100, "program"),
     ]
-    assert device.gaps[0].detail == "slow"
+    assert [gap.detail for gap in device.gaps[:2]] == ["slow", "a.py:4"]
     assert found.waits == [figures.Wait("a.py:7", 1, 30, 30)]
     assert device.copies == {"copy to host": (1, 64, 40)}
     assert found.duration == 840

@@ -163,6 +163,7 @@ class TraceFile {
     std::unique_lock<std::mutex> lock(mutex_);
     while (!wake_.wait_for(lock, kInterval, [this] { return done_; })) {
       lock.unlock();
+      add_sample();
       collect(false);
       write_out();
       lock.lock();
@@ -205,6 +206,18 @@ class TraceFile {
   }
 
   // ---- Events
+
+  // Where the program is: explains idle time outside of operators. This thread has no Python frames, so the stack is
+  // that of the main thread.
+  void add_sample() {
+    const int64_t now = host_ns();
+    const StackId stack = current_stack();
+    if (stack == 0 || file_ < 0) return;
+    name_thread(static_cast<int32_t>(process_));
+    describe(stack);
+    events_.begin("i", program_line(stack), process_, process_).word("cat", "sample").word("s", "t").time("ts", now);
+    events_.object("args").number("stack", stack).end_object().end();
+  }
 
   void name_row(int64_t process, int64_t row, const std::string& name) {
     if (!rows_.emplace(process, row).second) return;

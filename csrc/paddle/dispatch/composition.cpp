@@ -93,8 +93,11 @@ std::array<int64_t, 2> bits_of(const phi::Scalar& value, DType dtype) {
 bool copy(const OpBinding& binding, Device& device, const View& to, const View& from) {
   if (to.numel() == 0) return true;
   if (to.dtype == from.dtype && to.contiguous() && from.contiguous()) {
+    const OperatorScope scope(binding.op);
+    if (observed()) notify({binding.op, Tier::kVendor, true, nullptr});
     if (to.data != from.data) device.copy_on_device(to.data, from.data, to.bytes(), current_stream(device));
     binding.op.count(Tier::kVendor);  // served by the plug-in's copy function
+    if (observed()) notify({binding.op, Tier::kVendor, false, nullptr});
     return true;
   }
   if (call_vendor(binding, device, {output(to), input(from)})) return true;

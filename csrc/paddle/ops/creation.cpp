@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/dispatch/cpu_tier_call.h"
 #include "dispatch/composition.h"
 #include "runtime/borrowed_memory.h"
 
@@ -62,8 +63,9 @@ bool empty_like(Call& call) {
 bool always_copy(Call& call, const View& to, const View& from) {
   if (!to.defined() || !from.defined()) return false;
   if (copy(call.binding(), call.device, to, from)) return true;
+  CpuTierCall on_cpu(*call.kernel.op);
   copy_through_host(call.device, to, from);
-  call.kernel.op->count(Tier::kCpu);
+  on_cpu.done(static_cast<uint64_t>(from.bytes() + to.bytes()));
   return true;
 }
 

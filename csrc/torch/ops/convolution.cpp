@@ -4,6 +4,7 @@
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 
+#include "core/dispatch/cpu_tier_call.h"
 #include "ops/op_helpers.h"
 
 namespace hp::torch_adapter::ops {
@@ -47,11 +48,13 @@ bool can_run(const Overload& overload, const Tensor& input, const Tensor& weight
 Tensor convolution_on_cpu(const Overload& overload, const Tensor& input, const Tensor& weight,
                           const OptionalTensor& bias, at::IntArrayRef stride, at::IntArrayRef padding,
                           at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups) {
-  overload.op.count(Tier::kCpu);
+  CpuTierCall call(overload.op);
   const OptionalTensor host_bias = bias && bias->defined() ? OptionalTensor(bias->cpu()) : std::nullopt;
-  return at::convolution(input.cpu(), weight.cpu(), host_bias, stride, padding, dilation, transposed, output_padding,
-                         groups)
-      .to(input.device());
+  const Tensor result = at::convolution(input.cpu(), weight.cpu(), host_bias, stride, padding, dilation, transposed,
+                                        output_padding, groups)
+                            .to(input.device());
+  call.done(input.nbytes() + weight.nbytes() + (host_bias ? host_bias->nbytes() : 0) + result.nbytes());
+  return result;
 }
 
 std::optional<Tensor> convolution(const Overload& overload, const Tensor& input, const Tensor& weight,
@@ -97,13 +100,20 @@ std::optional<Gradients> convolution_backward(const Overload& overload, const Te
                                       attributes(stride, padding, dilation, transposed, output_padding, groups)))
       return Gradients(grad_input, grad_weight, grad_bias);
   }
-  overload.op.count(Tier::kCpu);
+  CpuTierCall call(overload.op);
   const std::vector<int64_t> bias_sizes{grad.size(1)};
   auto [grad_input, grad_weight, grad_bias] =
       at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), at::OptionalIntArrayRef(bias_sizes), stride,
                                padding, dilation, transposed, output_padding, groups, mask);
-  auto to_device = [&](const Tensor& tensor) { return tensor.defined() ? tensor.to(input.device()) : tensor; };
-  return Gradients(to_device(grad_input), to_device(grad_weight), to_device(grad_bias));
+  size_t copied = grad.nbytes() + input.nbytes() + weight.nbytes();
+  const auto to_device = [&](const Tensor& tensor) {
+    if (!tensor.defined()) return tensor;
+    copied += tensor.nbytes();
+    return tensor.to(input.device());
+  };
+  const Gradients gradients(to_device(grad_input), to_device(grad_weight), to_device(grad_bias));
+  call.done(copied);
+  return gradients;
 }
 
 }  // namespace

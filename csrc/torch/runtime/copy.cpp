@@ -13,6 +13,7 @@
 #include <ATen/ops/neg.h>
 #include <ATen/ops/view_as_real.h>
 
+#include "core/dispatch/cpu_tier_call.h"
 #include "core/tensor/copy_views.h"
 #include "ops/complex_parts.h"
 #include "ops/op_helpers.h"
@@ -190,10 +191,11 @@ void copy_on_device(const Tensor& dst, const Tensor& src) {
     return;
   }
   if (same_bits(dst, src) ? copy_by_kernel(dst, src) : copy_resolving(dst, src)) return;
-  copy_operator().count(Tier::kCpu);
+  CpuTierCall call(copy_operator());
   const Tensor staged = queue_copy_to_cpu(src);
   synchronize_or_leak(current_stream(device), staged, src);
   copy_to_device(dst, staged, false);
+  call.done(staged.nbytes() + dst.nbytes());
 }
 
 void copy_between_devices(const Tensor& dst, const Tensor& src) {

@@ -71,16 +71,14 @@ class Bisect:
             for name, _ in sorted(self.all_on_device.operators.items(), key=lambda entry: (-entry[1], entry[0]))
             if name not in self.trials.fixed
         ]
-        if not candidates or not self._fails(Selection(operators=candidates), f"{len(candidates)} operators"):
-            raise SearchError(
-                "the run does not diverge with the same operators on the device again: it is not reproducible"
-            )
+        if not candidates:
+            raise SearchError("the run diverges, but no operator other than random ones ran on the device")
         self._say(f"searching {len(candidates)} operators")
         operators = minimal_subset(candidates, lambda some: self._fails(Selection(some), _list(some)))
         culprit = Culprit(sorted(operators))
         located = self._run(Selection(culprit.operators), f"modules of {_list(operators)}", located=culprit.operators)
         if not self._diverges(located):
-            return culprit
+            raise SearchError(f"a second run with {_list(operators)} on the device agrees: seed the program")
         self._find_modules(culprit, located)
         self._find_step(culprit, located.steps)
         self._save_call(culprit)

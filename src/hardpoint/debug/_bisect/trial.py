@@ -67,6 +67,7 @@ class _Selector(Tool[SavedInputs]):
         self.modules: Counter[str] = Counter()
         self.saved = ""
         self._steps = OptimizerSteps(self._advance)
+        self._steps.install()
         self.start()
 
     def _advance(self) -> None:
@@ -128,7 +129,11 @@ def main(arguments: list[str]) -> None:
     core.set_rules(base)
     chosen = settings.selection
     by_call = bool(settings.located or settings.save) or chosen.modules is not None or chosen.last_step is not None
-    selector = _Selector(settings, base) if by_call else None
+    selector = None
+    if by_call:
+        if any(name.startswith("aten::") for name in (*settings.located, *(chosen.operators or ()))):
+            import torch  # noqa: F401  (its hooks tell the module of a call, from the first one on)
+        selector = _Selector(settings, base)
     status = 1
     try:
         status = 0 if run_script(script, rest) else 1

@@ -245,6 +245,8 @@ def _device(
         if data.calls.category[i] == CPU
     )
     slow_starts = [start for start, _, _ in slow_calls]
+    samples = sorted(data.samples)
+    sample_times = [time for time, _ in samples]
     idle = dict.fromkeys(CAUSES, 0.0)
     gaps: list[Gap] = []
     for start, end in zip(busy.ends, busy.starts[1:], strict=False):
@@ -273,7 +275,9 @@ def _device(
         if cause == "cpu":
             slow = _covering(slow_calls, slow_starts, start)
             detail = slow[2] if slow is not None else _first_inside(slow_calls, slow_starts, start, end)
-        gaps.append(Gap(start, length, cause, detail if cause in ("cpu", "wait") else ""))
+        if cause == "program":
+            detail = _sampled(samples, sample_times, start, end)
+        gaps.append(Gap(start, length, cause, detail if cause in ("cpu", "wait", "program") else ""))
     copies: dict[str, tuple[int, int, float]] = {}
     for i in mine:
         if work.category[i] == COPY:
@@ -308,6 +312,12 @@ def _covering(
 def _first_inside(spans: list[tuple[float, float, str]], starts: list[float], start: float, end: float) -> str:
     i = bisect_left(starts, start)
     return spans[i][2] if i < len(spans) and spans[i][0] < end else ""
+
+
+def _sampled(samples: list[tuple[float, str]], times: list[float], start: float, end: float) -> str:
+    """The line of the program that was seen most often in an interval."""
+    seen = Counter(line for _, line in samples[bisect_left(times, start) : bisect_right(times, end)])
+    return seen.most_common(1)[0][0] if seen else ""
 
 
 def _activity(first: float, last: float, busy: Intervals, computing: Intervals) -> list[tuple[float, float, float]]:

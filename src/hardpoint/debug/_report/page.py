@@ -180,12 +180,18 @@ def _next(figures: Figures) -> str:
         )
     )
     program = sum(device.idle["program"] for device in figures.devices)
+    longest = max(
+        (gap for device in figures.devices for gap in device.gaps if gap.cause == "program" and gap.detail),
+        key=lambda gap: gap.length,
+        default=None,
+    )
+    where = f" The longest gap, {microseconds(longest.length)}, is at {longest.detail}." if longest is not None else ""
     found.append(
         (
             program,
             "Look at the program itself",
             f"The device idles {microseconds(program)}, {percent(program / whole)} of the run, while the program does "
-            "other things, such as loading data.",
+            f"other things, such as loading data.{where}",
         )
     )
     wrong = (figures.data.totals.get("compare") or {}).get("wrong", 0)

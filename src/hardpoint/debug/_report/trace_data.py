@@ -67,6 +67,7 @@ class TraceData:
         self.work = Spans()  # on devices; the row is the number of the device
         self.calls = Spans()  # operators on threads, and compilations
         self.waits = Spans()
+        self.samples: list[tuple[float, str]] = []  # lines of the program, ten times a second
         self.memory: dict[int, MemoryEvents] = {}
         self.stacks: dict[int, tuple[str, str]] = {}  # the program's line, and all frames
         self.about: dict[str, Any] = {}
@@ -86,6 +87,8 @@ class TraceData:
             self._add_span(event)
         elif phase == "C":
             self._add_memory(event)
+        elif phase == "i":
+            self.samples.append((event["ts"], event["name"]))
         elif phase == "M":
             arguments = event.get("args", {})
             if event["name"] == "process_name":
