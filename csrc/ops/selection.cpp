@@ -49,7 +49,8 @@ bool nonzero(const OpBinding& binding, Device& device, const View& out, const Vi
   TemplateCall call(kernels, device, {real_dtype(self.dtype)}, {parts_of(self.dtype), self.ndim});
   int64_t sizes[kMaxKernelRank] = {};
   for (int d = 0; d < self.ndim; ++d) sizes[d] = self.sizes[self.ndim - 1 - d];
-  call.arg(out).arg(self).pointer(offsets.counts()).integer(self.numel()).integer(out.sizes[0]).value(sizes);
+  call.arg(out).arg(self).pointer(offsets.counts()).integer(self.numel()).integer(out.sizes[0]);
+  call.integer(out.strides[0]).integer(out.strides[1]).value(sizes);
   return call.run_elements(binding, self.numel());
 }
 

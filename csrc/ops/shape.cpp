@@ -1,5 +1,6 @@
 #include "ops/shape.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/dispatch/template_call.h"
@@ -31,6 +32,10 @@ bool copy_part(const OpBinding& binding, Device& device, const View& out, const 
 
 bool triangle(const OpBinding& binding, Device& device, const View& out, const View& self, int64_t diagonal,
               int upper) {
+  // Diagonals outside of the matrix are alike; as given, they could overflow.
+  if (self.defined()) {
+    diagonal = std::clamp(diagonal, -self.sizes[self.ndim - 2] - 1, self.sizes[self.ndim - 1] + 1);
+  }
   if (call_vendor(binding, device, {output(out), input(self), attribute(diagonal)})) return true;
   static KernelTemplate kernels("shape:triangle", {"T"}, {"UPPER"});
   if (!binding.portable_allowed || !self.defined()) return false;

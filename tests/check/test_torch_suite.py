@@ -38,6 +38,12 @@ class TestThings(TestCase):
     def test_excluded(self, device):
         os.abort()
 
+    def test_d_has_subtests(self, device):
+        for number in range(2):
+            with self.subTest(number):
+                if number == 1:
+                    self.skipTest("one of two")
+
     @onlyCUDA
     def test_skipped(self, device):
         pass
@@ -101,8 +107,8 @@ def test_statuses(checkout, tmp_path, monkeypatch):
     data = json.loads(report.read_text())
     assert (data["device"], data["versions"]["checkout"]) == ("sim", "2.99.0a0")
     (file,) = data["files"]
-    assert (file["file"], file["tests"]) == ("test_torch.py", 8)
-    assert file["counts"] == {"passed": 2, "device only": 2, "cpu too": 2, "skipped": 1, "excluded": 1}
+    assert (file["file"], file["tests"]) == ("test_torch.py", 9)
+    assert file["counts"] == {"passed": 3, "device only": 2, "cpu too": 2, "skipped": 1, "excluded": 1}
     statuses = {failure["test"]: failure["status"] for failure in file["failures"]}
     assert statuses == {
         "TestThings.test_b_crashes_on_the_device": "device only",

@@ -160,3 +160,9 @@ def test_modules() -> None:
     ours.sum().backward()
     for a, b in zip(twin.parameters(), layer.parameters(), strict=True):
         torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_an_undefined_gradient_gives_undefined_gradients() -> None:
+    inputs = [torch.ones(1, 2, 4, 8, device="sim", requires_grad=True) for _ in range(3)]
+    out = torch._C._functions.UndefinedGrad()(torch.nn.functional.scaled_dot_product_attention(*inputs))
+    assert torch.autograd.grad(out, inputs, torch.ones_like(out), allow_unused=True) == (None, None, None)

@@ -142,3 +142,12 @@ def test_complex_numbers(counted: Any) -> None:
     assert_same(
         torch.complex(a.to("sim").double().t(), a.to("sim").double().t()), torch.complex(a.double().t(), a.double().t())
     )
+
+
+@pytest.mark.filterwarnings("ignore:.*runs on the CPU")
+def test_kaiser_windows() -> None:
+    for arguments in ((7,), (8, False), (9, True, 3.5), (1,), (0,)):
+        expected = torch.kaiser_window(*arguments, dtype=torch.float64)
+        found = torch.kaiser_window(*arguments, dtype=torch.float64, device="sim")
+        assert found.device.type == "sim"
+        torch.testing.assert_close(found.cpu(), expected)

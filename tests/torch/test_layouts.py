@@ -55,6 +55,24 @@ def test_coo_construction_and_coalesce() -> None:
     assert torch.sparse_coo_tensor([[0]], [1.0], (2,), device="sim").to_dense().tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("convert", [torch.Tensor.to_sparse_csr, torch.Tensor.to_sparse_csc], ids=["csr", "csc"])
+def test_coo_to_compressed(convert) -> None:
+    x = torch.arange(30).view(5, 6) % 4
+    for rows in (5, 0):
+        expected, found = (convert(t.to_sparse_coo()) for t in (x[:rows], x[:rows].to("sim")))
+        assert torch.equal(found.to_dense().cpu(), expected.to_dense())
+        assert torch.equal(found.values().cpu(), expected.values())
+
+
+def test_checked_construction() -> None:
+    index, values = torch.tensor([[0, 2], [1, 0]], device="sim"), torch.tensor([1.0, 2.0], device="sim")
+    made = torch.sparse_coo_tensor(index, values, (3, 3), check_invariants=True, is_coalesced=True)
+    assert made.is_coalesced()
+    assert made.to_dense().tolist() == [[0, 1, 0], [0, 0, 0], [2, 0, 0]]
+    with pytest.raises(RuntimeError, match="duplicate"):
+        torch.sparse_coo_tensor(index[:, [0, 0]], values, (3, 3), check_invariants=True, is_coalesced=True)
+
+
 def test_csr_construction() -> None:
     parts = (torch.tensor([0, 1, 3]), torch.tensor([1, 0, 2]), torch.tensor([1.0, 2.0, 3.0]))
     made = torch.sparse_csr_tensor(*(p.to("sim") for p in parts), (2, 3))

@@ -151,6 +151,19 @@ def test_sizes_zero_and_no_dimensions() -> None:
     writes(lambda x, m: x.index_put_((m,), x.new_full((3,), 2.0)), torch.randn(4, 3), torch.rand(4) > 0.5)
 
 
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_index_put_without_indices(accumulate: bool) -> None:
+    for values in (torch.tensor([1.0]), torch.tensor(3.0)):
+        results = []
+        for device in ("cpu", "sim"):
+            try:
+                x = torch.tensor(2.0, device=device).index_put((), values.to(device), accumulate)
+                results.append(x.item())
+            except Exception as error:
+                results.append(type(error))
+        assert results[0] == results[1]
+
+
 def test_views_in_place() -> None:
     base = torch.randn(8, 8)
     device = base.to("sim")

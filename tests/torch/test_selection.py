@@ -72,6 +72,21 @@ def test_special_values() -> None:
     assert_same(lambda x: torch.unique_consecutive(x, return_counts=True), x)
 
 
+def test_nonzero_has_the_strides_of_the_cpu() -> None:
+    x = sparse((4, 6, 5), torch.float32)
+    assert torch.nonzero(x.to("sim")).stride() == torch.nonzero(x).stride()
+
+
+def test_isin_of_a_number() -> None:
+    x = torch.tensor([[1, 2], [3, 4]], device="sim")
+    for number, found in ((3, True), (5, False)):
+        assert torch.isin(number, x).tolist() is found
+        assert torch.isin(number, x, invert=True).tolist() is not found
+        out = torch.empty(0, dtype=torch.bool, device="sim")
+        assert torch.isin(number, x, out=out).tolist() is found
+    assert torch.isin(3, x).shape == ()
+
+
 def test_outputs() -> None:
     x = sparse((6, 5), torch.float32)
     d = x.to("sim")

@@ -107,6 +107,13 @@ def test_triangles(dtype: torch.dtype, counted: Any) -> None:
     assert_same(twin, b)
 
 
+@pytest.mark.parametrize("diagonal", [-(2**63), 2**63 - 1, -5, 4])
+def test_triangles_outside_of_the_matrix(diagonal: int) -> None:
+    x = torch.arange(1.0, 13).view(4, 3)
+    for function in (torch.triu, torch.tril):
+        assert torch.equal(function(x.to("sim"), diagonal).cpu(), function(x, diagonal))
+
+
 def test_windows(counted: Any) -> None:
     a = torch.randn(2, 3, 11, 14, dtype=torch.float64)
     for options in ({"kernel_size": 3}, {"kernel_size": (2, 3), "dilation": 2, "padding": (1, 2), "stride": (2, 1)}):

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "core/dispatch/operator.h"
+#include "core/dispatch/write_watch.h"
 #include "core/runtime/error.h"
 
 namespace hp {
@@ -28,6 +29,9 @@ RuleTable& rule_table() {
   return *table;
 }
 std::atomic<bool> in_force{false}, intercepting{false};
+std::atomic<int> write_watches{0};
+// A bit of Operator::call_flags beside kIntercepted: a tool asked for it, not only the write watch.
+constexpr uint8_t kByTool = kIntercepted << 1;
 
 std::regex compile(const std::string& pattern) {
   try {
@@ -88,16 +92,31 @@ bool any_intercepted() { return intercepting.load(std::memory_order_relaxed); }
 uint8_t call_flags_for(const std::string& name) {
   RuleTable& table = rule_table();
   std::lock_guard<std::mutex> lock(table.mutex);
-  if (table.rules.empty() && table.intercepted.empty()) return 0;
+  const uint8_t watched = write_watches.load(std::memory_order_relaxed) != 0 ? kIntercepted : 0;
+  if (table.rules.empty() && table.intercepted.empty()) return watched;
   const Spellings spellings(name);
   uint8_t call_flags = 0;
   for (const Compiled& rule : table.rules) {
     if (spellings.match(rule.pattern)) call_flags = rule.denied;
   }
   for (const std::regex& pattern : table.intercepted) {
-    if (spellings.match(pattern)) call_flags |= kIntercepted;
+    if (spellings.match(pattern)) call_flags |= kIntercepted | kByTool;
   }
-  return call_flags;
+  return call_flags | watched;
 }
+
+namespace {
+void add_write_watch(int change) {
+  static auto* mutex = new std::mutex;  // flags must be those of the last change
+  std::lock_guard<std::mutex> lock(*mutex);
+  const int before = write_watches.fetch_add(change, std::memory_order_relaxed);
+  if (before == 0 || before + change == 0) refresh_call_flags();
+}
+}  // namespace
+
+void begin_write_watch() { add_write_watch(1); }
+void end_write_watch() { add_write_watch(-1); }
+
+bool intercepted_by_tool(const Operator& op) { return (op.call_flags.load(std::memory_order_relaxed) & kByTool) != 0; }
 
 }  // namespace hp

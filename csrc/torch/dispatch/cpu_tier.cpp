@@ -19,6 +19,7 @@
 #include "dispatch/decomposition.h"
 #include "dispatch/layouts.h"
 #include "dispatch/tool_intercept.h"
+#include "dispatch/written_arguments.h"
 #include "runtime/adapter.h"
 #include "runtime/generator.h"
 #include "runtime/python_warning.h"
@@ -113,14 +114,9 @@ class HostCall {
  private:
   // Finds the tensors, their device, and which of them are written.
   void collect_tensors(at::ArrayRef<IValue> arguments) {
-    const std::vector<int>* hidden = hidden_writes(op_.name);
     for (size_t i = 0; i < arguments.size(); ++i) {
       const c10::Argument& formal = schema_.arguments()[i];
-      const c10::AliasInfo* alias = formal.alias_info();
-      bool written = alias != nullptr && alias->isWrite();
-      if (hidden != nullptr && std::find(hidden->begin(), hidden->end(), static_cast<int>(i)) != hidden->end()) {
-        written = true;
-      }
+      const bool written = writes_argument(op_, schema_, i);
       const bool read = !formal.is_out();
       const IValue& value = arguments[i];
       if (value.isTensor()) {
@@ -371,6 +367,13 @@ class HostCall {
 };
 
 }  // namespace
+
+bool writes_argument(const Operator& op, const c10::FunctionSchema& schema, size_t i) {
+  const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
+  if (alias != nullptr && alias->isWrite()) return true;
+  const std::vector<int>* hidden = hidden_writes(op.name);
+  return hidden != nullptr && std::find(hidden->begin(), hidden->end(), static_cast<int>(i)) != hidden->end();
+}
 
 Operator& operator_of(const c10::OperatorHandle& handle) {
   static std::shared_mutex mutex;

@@ -188,6 +188,14 @@ void fallback_after_decline(const c10::OperatorHandle& handle, torch::jit::Stack
   next_tier(handle, stack);
 }
 
+// torch's composite functions for these call kernels that exist for its own devices only.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name :
+       {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta", "_validate_sparse_coo_tensor_args"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&next_tier>());
+  }
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&next_tier>()); }
 
 }  // namespace hp::torch_adapter

@@ -1,11 +1,14 @@
 #include "dispatch/tool_intercept.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "core/dispatch/tool_scope.h"
+#include "core/dispatch/write_watch.h"
+#include "dispatch/written_arguments.h"
 #include "python/python_location.h"
 
 namespace py = pybind11;
@@ -70,15 +73,56 @@ class Record {
   PyObject* record_ = nullptr;
 };
 
+// The operator whose lazy clones were separated, while its call executes on this thread.
+thread_local const Operator* separated = nullptr;
+
+class SeparatedCallScope {
+ public:
+  explicit SeparatedCallScope(const Operator& op) : previous_(separated) { separated = &op; }
+  ~SeparatedCallScope() { separated = previous_; }
+  SeparatedCallScope(const SeparatedCallScope&) = delete;
+
+ private:
+  const Operator* const previous_;
+};
+
+void separate(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage() || !tensor.is_privateuseone()) return;
+  const c10::DeviceGuard guard(tensor.device());  // the copy is made on the current device
+  tensor.storage().unsafeGetStorageImpl()->mutable_data();
+}
+
+// Gives written arguments that are lazy clones, or were cloned lazily, memory of their own.
+void separate_lazy_clones(const Operator& op, const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = arguments[i];
+    if (!(value.isTensor() || value.isTensorList()) || !writes_argument(op, schema, i)) continue;
+    if (value.isTensor()) {
+      separate(value.toTensor());
+    } else {
+      for (const at::Tensor& tensor : value.toTensorVector()) separate(tensor);
+    }
+  }
+}
+
 }  // namespace
 
 std::string python_location() { return hp::python_location(); }
 
-bool should_intercept(const Operator& op) { return enters_tool(op) && Py_IsInitialized(); }
+bool should_intercept(const Operator& op) {
+  if (!intercepted_by_tool(op)) return separated != &op;
+  return enters_tool(op) && Py_IsInitialized();
+}
 
 void intercept(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   const Operator& op = operator_of(handle);
   const c10::FunctionSchema& schema = handle.schema();
+  separate_lazy_clones(op, schema, torch::jit::last(*stack, schema.arguments().size()));
+  if (!intercepted_by_tool(op)) {
+    const SeparatedCallScope scope(op);
+    handle.redispatchBoxed(kKeySet, stack);
+    return;
+  }
   const Record record(op, torch::jit::last(*stack, schema.arguments().size()));
   const char* tier = "";
   try {

@@ -88,6 +88,7 @@ std::optional<Backward> attention_backward(const Overload& overload, const Tenso
                                            int64_t /*max_k*/, double dropout, bool causal, const Tensor& seed,
                                            const Tensor& offset, std::optional<double> scale) {
   TORCH_CHECK(!wanted[3], "fused attention does not compute a gradient of attn_mask");
+  if (!grad.defined()) return Backward();  // no gradient reaches the output
   const Operands operands(query, key, value, mask);
   const int index = query.device().index();
   const auto gradient_like = [&](const Tensor& like) { return empty(like.sizes(), like.scalar_type(), index); };

@@ -113,7 +113,7 @@ bool embedding_renorm(const Overload& overload, const Tensor& self, const Tensor
       (indices.scalar_type() != at::kLong && indices.scalar_type() != at::kInt))
     return false;
   if (indices.numel() == 0) return true;
-  const Tensor flat_indices = indices.reshape(-1), rows = at::index_select(self, 0, flat_indices);
+  const Tensor flat_indices = indices.reshape(-1).to(at::kLong), rows = at::index_select(self, 0, flat_indices);
   const Tensor norms = norm_type == 2 ? at::sqrt(at::sum(at::mul(rows, rows), 1))
                                       : at::pow(at::sum(at::pow(rows.abs(), norm_type), 1), 1 / norm_type);
   const Tensor scales =

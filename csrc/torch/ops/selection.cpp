@@ -123,7 +123,8 @@ std::optional<Tensor> nonzero(const Overload& overload, const Tensor& self) {
   Device& device = device_holding(self);
   const SelectionOffsets offsets = SelectionOffsets::of_nonzero(overload, device, view(from));
   if (!offsets.available()) return std::nullopt;
-  const Tensor out = integers(self, {offsets.total(), self.dim()});
+  // One dimension after the other, as on the CPU: torch's sparse kernels rely on it.
+  const Tensor out = integers(self, {self.dim(), offsets.total()}).t();
   if (out.numel() == 0) return out;
   if (!hp::ops::nonzero(overload, device, view(out), view(from), offsets)) return std::nullopt;
   return out;
@@ -299,6 +300,7 @@ bool isin(const Overload& overload, const Tensor& out, const Tensor& elements, c
 }
 bool isin(const Overload& overload, const Tensor& out, const at::Scalar& element, const Tensor& test_elements,
           bool /*assume_unique*/, bool invert) {
+  at::native::resize_output(out, {});  // torch's shape rule leaves it empty
   const Tensor found = at::any(at::eq(test_elements, element));
   copy_tensor(out, invert ? at::eq(found, false) : found, false);
   return decomposed(overload);

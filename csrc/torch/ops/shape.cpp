@@ -87,6 +87,7 @@ std::optional<Tensor> channel_shuffle(const Overload& overload, const Tensor& se
 
 std::optional<Tensor> unfold_backward(const Overload& overload, const Tensor& grad, at::IntArrayRef sizes, int64_t dim,
                                       int64_t size, int64_t step) {
+  if (size < 0 || step <= 0) return std::nullopt;  // the CPU tier raises torch's error
   if (grad.is_complex()) {
     return map_complex_parts(
         grad, [&](const Tensor& part) { return unfold_backward(overload, part, sizes, dim, size, step); });

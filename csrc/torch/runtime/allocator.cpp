@@ -1,8 +1,11 @@
 // The caching allocator and pinned memory as c10 allocators.
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/COW.h>
 
+#include "core/dispatch/write_watch.h"
 #include "runtime/adapter.h"
+#include "runtime/lazy_memory.h"
 
 namespace hp::torch_adapter {
 namespace {
@@ -23,6 +26,18 @@ void release_block(void* context) {
   const auto bytes = static_cast<int64_t>(CachingAllocator::requested_bytes(block));
   CachingAllocator::release(block);
   report_memory(device, address, -bytes);
+}
+
+Block* block_at(const void* address) {
+  for (int i = 0; i < runtime().device_count(); ++i) {
+    if (Block* block = runtime().device(i).allocator().find(address)) return block;
+  }
+  return nullptr;
+}
+
+void release_by_address(void* address) {
+  release_block(block_at(address));
+  end_write_watch();
 }
 
 c10::CachingAllocator::StatArray stats_to_torch(const StatArray& from) {
@@ -68,10 +83,11 @@ class DeviceMemory final : public c10::DeviceAllocator {
   }
 
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override {
-    if (ptr.get() == nullptr || ptr.get_deleter() != &release_block) return;  // not allocated here
-    device_at(ptr.device().index())
-        .allocator()
-        .record_stream(static_cast<Block*>(ptr.get_context()), from_torch(stream));
+    if (ptr.get() == nullptr) return;
+    const bool lazy = ptr.get_deleter() == &release_by_address || c10::impl::cow::is_cow_data_ptr(ptr);
+    if (!lazy && ptr.get_deleter() != &release_block) return;  // not allocated here
+    Block* const block = lazy ? block_at(ptr.get()) : static_cast<Block*>(ptr.get_context());
+    device_at(ptr.device().index()).allocator().record_stream(block, from_torch(stream));
   }
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
@@ -143,6 +159,16 @@ DeviceMemory* const device_memory = [] {
 PinnedMemory* const pinned_memory = new PinnedMemory;
 
 }  // namespace
+
+bool prepare_lazy_clone(c10::StorageImpl& storage) {
+  if (c10::impl::cow::has_simple_data_ptr(storage) || c10::impl::cow::is_cow_data_ptr(storage.data_ptr())) return true;
+  if (storage.data_ptr().get_deleter() != &release_block) return false;
+  void* const address = const_cast<void*>(storage.data());
+  c10::DataPtr before = storage.set_data_ptr({address, address, &release_by_address, storage.device()});
+  before.release_context();  // now owned by its address
+  begin_write_watch();
+  return true;
+}
 
 REGISTER_HOST_ALLOCATOR(at::kPrivateUse1, pinned_memory)
 

@@ -3,6 +3,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/_lazy_clone_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/is_set_to_native.h>
@@ -16,6 +17,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "runtime/adapter.h"
+#include "runtime/lazy_memory.h"
 
 namespace hp::torch_adapter {
 namespace {
@@ -154,10 +156,11 @@ bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
   return self.key_set() == from.key_set() || (dense(self) && dense(from));
 }
 
-// Copies at once: kernels take addresses that would not separate the copy when they write.
+// Kernels take addresses that do not separate a copy when they write: prepare_lazy_clone has calls watched instead.
 Tensor lazy_clone(const Tensor& self) {
   const CurrentDevice guard(self.device().index());
-  return self.clone();
+  if (!prepare_lazy_clone(*self.storage().unsafeGetStorageImpl())) return self.clone();
+  return at::native::_lazy_clone(self);
 }
 
 void record_stream(Tensor& self, c10::Stream stream) {

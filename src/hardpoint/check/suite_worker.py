@@ -74,7 +74,8 @@ class Log(unittest.TestResult):
         self.write(tiers=tiers, cpu=cpu)
 
     def _add(self, test: unittest.TestCase, status: str, detail: str = "") -> None:
-        self.write(test=self._name(test), status=status, detail=detail)
+        # A skipped subtest stands for its test, whose own result follows.
+        self.write(test=self._name(getattr(test, "test_case", test)), status=status, detail=detail)
 
     def startTest(self, test: unittest.TestCase) -> None:
         super().startTest(test)

@@ -69,9 +69,10 @@ HP_KERNEL(scan)(HP_GLOBAL hp_i64* counts, hp_i64 all) {
   }
 }
 
-/* Coordinates of the chosen elements, DIMS each; at most `limit` rows. s: fastest dimension first. */
+/* Coordinates of the chosen elements, DIMS each; at most `limit` rows. row, column: strides of out. s: fastest
+ * dimension first. */
 HP_KERNEL(coordinates)(HP_GLOBAL hp_i64* out, HP_GLOBAL const T* self, HP_GLOBAL const hp_i64* counts, hp_i64 elements,
-                       hp_i64 limit, shape s) {
+                       hp_i64 limit, hp_i64 row, hp_i64 column, shape s) {
   CHUNK_RANGE(begin, end, elements);
   CHUNK_FIND(found, count, begin, end)
   CHUNK_BASE(base, count);
@@ -88,7 +89,7 @@ HP_KERNEL(coordinates)(HP_GLOBAL hp_i64* out, HP_GLOBAL const T* self, HP_GLOBAL
       hp_carry_coordinates(s.size + 1, DIMS - 1, coordinate + 1);
 #endif
     }
-    for (int d = 0; d < DIMS; ++d) out[(base + k) * DIMS + DIMS - 1 - d] = coordinate[d];
+    for (int d = 0; d < DIMS; ++d) out[(base + k) * row + (DIMS - 1 - d) * column] = coordinate[d];
   }
 }
 
