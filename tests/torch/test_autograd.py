@@ -8,6 +8,7 @@ import functools
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.func import functional_call, grad, jacfwd, jacrev, jvp, vjp, vmap
 
 close = functools.partial(torch.testing.assert_close, check_device=False)
@@ -554,3 +555,16 @@ def test_training_is_deterministic(deterministic):
     net = DigitsNet()
     optimizer = functools.partial(torch.optim.Adam, lr=1e-2)
     assert losses(net, "sim", optimizer, 4) == losses(net, "sim", optimizer, 4)
+
+
+def test_tensors_of_zeros_without_memory() -> None:
+    zeros = torch._efficientzerotensor((3,), dtype=torch.complex64, device="sim")
+    x = torch.ones(3, dtype=torch.complex64, device="sim")
+    for product in (torch.dot(x, zeros), torch.vdot(zeros, x), torch.dot(x.conj(), zeros)):
+        assert product._is_zerotensor()
+        assert product.tolist() == 0
+    assert x.clone().copy_(zeros).tolist() == [0, 0, 0]
+    with forward_ad.dual_level():
+        a, b = forward_ad.make_dual(x, x), forward_ad.make_dual(2 * x, zeros)
+        product = forward_ad.unpack_dual(torch.dot(a, b))
+        assert (product.primal.tolist(), product.tangent.tolist()) == (6, 6)

@@ -1,6 +1,7 @@
 #include "ops/matmul.h"
 
 #include <ATen/ScalarOps.h>
+#include <ATen/ops/_efficientzerotensor.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/conj_physical.h>
 #include <ATen/ops/gelu.h>
@@ -190,6 +191,8 @@ std::optional<Tensor> dot(const Overload& overload, const Tensor& self, const Te
   if (self.dim() != 1 || other.dim() != 1 || self.numel() != other.numel() ||
       self.scalar_type() != other.scalar_type() || self.device() != other.device())
     return std::nullopt;
+  // As in torch, whose fallback for tensors without memory leaves out these two.
+  if (self._is_zerotensor() || other._is_zerotensor()) return at::_efficientzerotensor({}, self.options());
   if (lazy(self) || lazy(other)) return dot(overload, resolved(self), resolved(other), conjugate);
   Tensor out = empty({}, self.scalar_type(), self.device().index());
   if (self.numel() == 0) return out.zero_();

@@ -291,6 +291,10 @@ void copy_tensor(const Tensor& dst, const Tensor& source, bool non_blocking) {
               " holds dense tensors only: cannot copy ", source.layout(), " to ", dst.layout(),
               "; call .to_dense() first");
   if (dst.is_same(source)) return;
+  if (C10_UNLIKELY(source._is_zerotensor())) {  // has no memory
+    Tensor(dst).zero_();
+    return;
+  }
   // Borrowed if possible: a second reference to a tensor that Python owns acquires the GIL twice.
   const auto expanded = source.sizes() == dst.sizes() ? c10::MaybeOwned<Tensor>::borrowed(source)
                                                       : c10::MaybeOwned<Tensor>::owned(source.expand_as(dst));
