@@ -46,21 +46,21 @@ struct EmbeddingBagShape {
 
 }  // namespace
 
-bool gather(const OpBinding& binding, Device& device, const View& out, const View& self, const View& index,
-            int64_t dim) {
-  if (call_vendor(binding, device, {output(out), input(self), input(index), attribute(dim)})) return true;
+bool gather(const OpBinding& binding, Device& device, const View& out, const View& self, const View& index, int64_t dim,
+            bool negative) {
+  if (!negative && call_vendor(binding, device, {output(out), input(self), input(index), attribute(dim)})) return true;
   if (!binding.portable_allowed || !self.defined()) return false;
   PortableScope scope(binding);
   CollapsedDims<3> dims;
   for (int d = out.ndim - 1; d >= 0; --d) {
     dims.add(out.sizes[d], {out.strides[d], d == dim ? 0 : stride_of(self, d), index.strides[d]});
   }
-  return read(binding.op, device, out, self.data, index_into(self, dim, index, false), dims) && scope.done();
+  return read(binding.op, device, out, self.data, index_into(self, dim, index, negative), dims) && scope.done();
 }
 
 bool index_select(const OpBinding& binding, Device& device, const View& out, const View& self, const View& index,
-                  int64_t dim) {
-  if (call_vendor(binding, device, {output(out), input(self), input(index), attribute(dim)})) return true;
+                  int64_t dim, bool negative) {
+  if (!negative && call_vendor(binding, device, {output(out), input(self), input(index), attribute(dim)})) return true;
   if (!binding.portable_allowed || !self.defined()) return false;
   PortableScope scope(binding);
   CollapsedDims<3> dims;
@@ -68,7 +68,7 @@ bool index_select(const OpBinding& binding, Device& device, const View& out, con
     const bool here = d == dim;
     dims.add(out.sizes[d], {out.strides[d], here ? 0 : self.strides[d], here && index.ndim > 0 ? index.strides[0] : 0});
   }
-  return read(binding.op, device, out, self.data, index_into(self, dim, index, false), dims) && scope.done();
+  return read(binding.op, device, out, self.data, index_into(self, dim, index, negative), dims) && scope.done();
 }
 
 bool take(const OpBinding& binding, Device& device, const View& out, const View& self, const View& index) {

@@ -7,13 +7,14 @@
 
 namespace hp::ops {
 
-// out[i][j] = self[index[i][j]][j] for dim 0, as torch.gather. out has the sizes of index.
-bool gather(const OpBinding& binding, Device& device, const View& out, const View& self, const View& index,
-            int64_t dim);
+// out[i][j] = self[index[i][j]][j] for dim 0, as torch.gather. out has the sizes of index. `negative`: indices may
+// count from the end, which vendor kernels need not support.
+bool gather(const OpBinding& binding, Device& device, const View& out, const View& self, const View& index, int64_t dim,
+            bool negative = false);
 
-// out = the slices of self along `dim` at the indices in `index`.
+// out = the slices of self along `dim` at the indices in `index`. `negative` as for `gather`.
 bool index_select(const OpBinding& binding, Device& device, const View& out, const View& self, const View& index,
-                  int64_t dim);
+                  int64_t dim, bool negative = false);
 
 // out = the elements of self at flat indices. self is contiguous, out has the sizes of index.
 bool take(const OpBinding& binding, Device& device, const View& out, const View& self, const View& index);

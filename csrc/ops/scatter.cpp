@@ -91,8 +91,9 @@ bool write_by_index(Operator& op, Device& device, const View& self, const void* 
 }  // namespace
 
 bool scatter(const OpBinding& binding, Device& device, const View& out, const View& index, const View& src, int64_t dim,
-             ScatterOp write) {
-  if (call_vendor(binding, device,
+             ScatterOp write, bool negative) {
+  if (!negative &&
+      call_vendor(binding, device,
                   {output(out), input(index), input(src), attribute(dim), attribute(static_cast<int64_t>(write))}))
     return true;
   if (!binding.portable_allowed || !out.defined()) return false;
@@ -102,13 +103,14 @@ bool scatter(const OpBinding& binding, Device& device, const View& out, const Vi
   for (int d = index.ndim - 1; d >= 0; --d) {
     if (d != dim) columns.add(index.sizes[d], {stride_of(out, d), stride_of(src, d), index.strides[d]});
   }
-  const IndexTensor target = index_into(out, dim, index, false);
+  const IndexTensor target = index_into(out, dim, index, negative);
   return write_by_index(binding.op, device, out, src.data, target, rows, columns, target.limit, write) && scope.done();
 }
 
 bool index_write(const OpBinding& binding, Device& device, const View& out, const View& index, const View& src,
                  int64_t dim, ScatterOp write, bool negative) {
-  if (call_vendor(binding, device,
+  if (!negative &&
+      call_vendor(binding, device,
                   {output(out), input(index), input(src), attribute(dim), attribute(static_cast<int64_t>(write))}))
     return true;
   if (!binding.portable_allowed || !out.defined()) return false;

@@ -9,12 +9,13 @@ namespace hp::ops {
 
 enum class ScatterOp : int { kSet, kAdd, kMultiply, kMax, kMin };
 
-// Writes src to out at `index` along `dim`, as torch.scatter. src is at least as large as index.
+// Writes src to out at `index` along `dim`, as torch.scatter. src is at least as large as index. `negative`: indices
+// may count from the end, which vendor kernels need not support.
 bool scatter(const OpBinding& binding, Device& device, const View& out, const View& index, const View& src, int64_t dim,
-             ScatterOp write);
+             ScatterOp write, bool negative = false);
 
-// Writes the slices of src along `dim` to the slices of out at `index`, which has one dimension. `negative`: indices
-// may count from the end.
+// Writes the slices of src along `dim` to the slices of out at `index`, which has one dimension. `negative` as for
+// `scatter`.
 bool index_write(const OpBinding& binding, Device& device, const View& out, const View& index, const View& src,
                  int64_t dim, ScatterOp write, bool negative);
 

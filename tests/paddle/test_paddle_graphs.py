@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import paddle
 import pytest
+from comparison import assert_on_device
 from paddle import nn
+
+import hardpoint
 
 IMAGES, SEQUENCES = (2, 3, 16, 16), (2, 5, 16)
 NETS = {
@@ -104,3 +107,56 @@ def test_inference(rng, tmp_path, counted):
     # The summation order differs.
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
     assert counted()["phi::matmul"]["vendor"] == counted_before + 3
+
+
+#: Views in eager mode, copies in graphs: name -> function of a 4 x 6 tensor.
+VIEWS = {
+    "transpose": lambda x: paddle.transpose(x, [1, 0]),
+    "slice": lambda x: x[1:, 2:],
+    "slice with a column": lambda x: x[:, 3],
+    "strided_slice": lambda x: x[::2, ::-2],
+    "squeeze": lambda x: paddle.squeeze(x.reshape([4, 1, 6]), 1),
+    "unsqueeze": lambda x: paddle.unsqueeze(x, [0, 2]),
+    "unbind": lambda x: paddle.unbind(x, 1)[2],
+    "diagonal": lambda x: paddle.diagonal(x, 1),
+}
+COMPLEX_VIEWS = {
+    "real": lambda x: paddle.real(paddle.complex(x, 2 * x[:1])),
+    "imag": lambda x: paddle.imag(paddle.complex(x, 2 * x[:1])),
+    "as_complex": lambda x: paddle.as_real(paddle.as_complex(x.reshape([4, 3, 2]))),
+}
+
+
+def run_static(function, x: np.ndarray, place) -> list[np.ndarray]:
+    """The result and the gradient of x in a static graph."""
+    paddle.enable_static()
+    try:
+        program = paddle.static.Program()
+        with paddle.static.scope_guard(paddle.static.Scope()), paddle.static.program_guard(program):
+            fed = paddle.static.data("x", list(x.shape), str(x.dtype))
+            fed.stop_gradient = False
+            out = function(fed * fed)
+            gradients = paddle.static.gradients([out * out], [fed])
+            return paddle.static.Executor(place).run(program, feed={"x": x}, fetch_list=[out, *gradients])
+    finally:
+        paddle.disable_static()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", [*VIEWS, *COMPLEX_VIEWS])
+def test_views_in_a_graph(rng, counted, name, dtype):
+    """The device has kernels for them: a 16-bit float has none on the CPU."""
+    if dtype == "float16" and name in COMPLEX_VIEWS:
+        pytest.skip("there are no complex numbers of 16-bit floats")
+    function = {**VIEWS, **COMPLEX_VIEWS}[name]
+    x = (rng.integers(1, 32, (4, 6)) / 16).astype(dtype)
+    reference = x.astype("float32") if dtype == "float16" else x
+    expected = run_static(function, reference, paddle.CPUPlace())
+    hardpoint.reset_counters()
+    found = run_static(function, x, paddle.CustomPlace("sim", 0))
+    tolerance = {"float16": 4e-3, "float32": 1e-6, "float64": 1e-12}[dtype]  # three roundings
+    for f, e in zip(found, expected, strict=True):
+        assert (f.dtype, f.shape) == (x.dtype, e.shape)
+        np.testing.assert_allclose(f, e, rtol=tolerance, atol=tolerance)
+    assert any(f"phi::{name.split()[0]}" in operator for operator in counted())  # not Paddle's own fallback
+    assert_on_device()

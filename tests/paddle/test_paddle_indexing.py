@@ -112,3 +112,43 @@ def test_gather_counts_negative_indices_and_axes_from_the_end(seed, axis, dtype)
     shape = [1, 1, 1]
     shape[axis] = -1
     np.testing.assert_array_equal(t.grad.astype("float32").numpy(), np.broadcast_to(counts.reshape(shape), x.shape))
+
+
+BELOW = np.array([-1, 0, -5, 2, -1])
+ALONG = np.array([[-1, 0, 2, -2], [1, -5, -3, 0]])
+#: x and y are 5 x 4. Negative indices count from the end, as on Paddle's CPU.
+NEGATIVE = {
+    "gather": lambda x, y: paddle.gather(x, paddle.to_tensor(BELOW)),
+    "index_select": lambda x, y: paddle.index_select(x, paddle.to_tensor(BELOW)),
+    "index_add": lambda x, y: paddle.index_add(x, paddle.to_tensor(BELOW), 0, y),
+    "scatter": lambda x, y: paddle.scatter(x, paddle.to_tensor(BELOW[1:]), y[1:]),
+    "scatter added": lambda x, y: paddle.scatter(x, paddle.to_tensor(BELOW), y, overwrite=False),
+    "take_along_axis": lambda x, y: paddle.take_along_axis(x, paddle.to_tensor(ALONG), 0, broadcast=False),
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVE)
+def test_negative_indices(rng, counted, name):
+    assert_same(NEGATIVE[name], *numbers(rng, (5, 4), (5, 4)), grad=True)
+    assert_on_device()
+
+
+@pytest.mark.parametrize("reduce", ["assign", "add"])
+def test_put_along_axis_with_negative_indices(rng, counted, reduce):
+    """Paddle's CPU reads outside of the tensor in the gradient."""
+    values = numbers(rng, (5, 4), (2, 4))
+    x, y = (paddle.to_tensor(value, stop_gradient=False) for value in values)
+    out = paddle.put_along_axis(x, paddle.to_tensor(ALONG), y, 0, reduce=reduce, broadcast=False)
+    weight = numbers(rng, (5, 4))[0]
+    (out * paddle.to_tensor(weight)).sum().backward()
+    columns = np.arange(4)
+    expected, left = values[0].copy(), weight.copy()
+    if reduce == "assign":
+        expected[ALONG, columns] = values[1]
+        left[ALONG, columns] = 0
+    else:
+        np.add.at(expected, (ALONG, columns), values[1])
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-6)
+    np.testing.assert_array_equal(x.grad.numpy(), left)
+    np.testing.assert_array_equal(y.grad.numpy(), weight[ALONG, columns])
+    assert_on_device()

@@ -23,6 +23,7 @@ class Staging {
  private:
   void copy_output(DenseTensor& output, const DenseTensor& host) {
     if (!host.has_allocation()) return;
+    if (output.lod() != host.lod()) output.ResetLoD(host.lod());
     // Keep the kernel's dtype even if it differs from InferMeta's, but convert a widened float back.
     const bool wide = host.dtype() == phi::DataType::FLOAT32 && host_.host_dtype(output.dtype()) != output.dtype();
     const phi::DataType dtype = wide ? output.dtype() : host.dtype();

@@ -1,9 +1,11 @@
-// Registers every dense CPU kernel of Paddle for the plug-in's device, and dispatches the calls: from the stubs
-// (dygraph) or a KernelContext (graph), to the function the kernel is mapped to, else to the CPU tier.
+// Registers every dense or sparse CPU kernel of Paddle for the plug-in's device, and dispatches the calls: from the
+// stubs (dygraph) or a KernelContext (graph), to the function the kernel is mapped to, else to the CPU tier.
 #include <paddle/phi/common/tensor_ref.h>
 #include <paddle/phi/core/custom_kernel.h>
 #include <paddle/phi/core/enforce.h>
 #include <paddle/phi/core/kernel_context.h>
+#include <paddle/phi/core/sparse_coo_tensor.h>
+#include <paddle/phi/core/sparse_csr_tensor.h>
 
 #include <mutex>
 #include <set>
@@ -12,6 +14,7 @@
 #include "core/tracing/host_events.h"
 #include "dispatch/call.h"
 #include "dispatch/call_stubs.h"
+#include "dispatch/sparse_call.h"
 #include "dispatch/tool_intercept.h"
 
 namespace hp::paddle_adapter {
@@ -22,6 +25,8 @@ class CallReader {
   // From a C++ call. The caller has read the first argument, the context.
   static void read(Call& call, ArgumentReader& reader);
   static void read(Call& call, phi::KernelContext& context);
+  static void read(Call& call, const SparseKernel& sparse, SparseArguments& arguments, ArgumentReader& reader);
+  static void read(Call& call, const SparseKernel& sparse, SparseArguments& arguments, phi::KernelContext& context);
   // Gives the outputs the dtypes that Paddle's own kernel would allocate.
   static void set_output_dtypes(Call& call);
   // The same for a call from dygraph, whose shape functions know which outputs of a 16-bit call stay in float32.
@@ -39,8 +44,9 @@ namespace {
 using Tensors = std::vector<const DenseTensor*>;
 using Outputs = std::vector<DenseTensor*>;
 
-// Indexed by stub.
+// Indexed by stub: each is in one of them.
 std::array<PhiKernel*, kNumStubs> kernels{};
+std::array<SparseKernel*, kNumStubs> sparse_kernels{};
 int num_kernels = 0;
 
 void serve(Call& call) {
@@ -57,12 +63,11 @@ bool is_gradient(const std::string& name) {
   return name.size() > suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0;
 }
 
-void run(Call& call) {
+template <class Serve>
+void guarded(const Call& call, Serve&& serve_call) {
   StreamScope scope(stream_of(call.context));
   try {
-    const Operator& op = *call.kernel.op;
-    if (op.intercepted() && should_intercept(op)) return intercept(call, &serve);
-    serve(call);
+    serve_call();
   } catch (const OutOfMemory& error) {
     PADDLE_THROW(common::errors::ResourceExhausted("%s: %s", call.kernel.op->name, error.what()));
   } catch (const IndexOutOfRange& error) {
@@ -70,6 +75,23 @@ void run(Call& call) {
   } catch (const Error& error) {
     PADDLE_THROW(common::errors::External("%s: %s", call.kernel.op->name, error.what()));
   }
+}
+
+void run(Call& call) {
+  guarded(call, [&] {
+    const Operator& op = *call.kernel.op;
+    if (op.intercepted() && should_intercept(op)) return intercept(call, &serve);
+    serve(call);
+  });
+}
+
+// `source`: the C++ call or the KernelContext.
+template <class Source>
+void run_sparse_call(const SparseKernel& sparse, const phi::DeviceContext& context, Source& source) {
+  Call call(sparse.kernel, context);
+  SparseArguments arguments;
+  CallReader::read(call, sparse, arguments, source);
+  guarded(call, [&] { run_sparse(call, sparse, arguments); });
 }
 
 bool read_signature(const phi::KernelArgsDef& definition, PhiKernel& kernel) {
@@ -127,21 +149,31 @@ std::map<std::pair<std::string, phi::DataType>, int>& kernel_indices() {
   return *indices;
 }
 
-// The index of a kernel for one dtype, shared by all plug-ins; added on first use. -1 if it is not dense, or no stub is
-// left.
+// The index of a kernel for one dtype, shared by all plug-ins; added on first use. -1 if it takes tensors that are
+// neither dense nor sparse, or no stub is left.
 int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel& cpu, bool widened) {
   const auto [entry, added] = kernel_indices().emplace(std::make_pair(name, dtype), -1);
   if (!added) return entry->second;
   if (num_kernels == kNumStubs || cpu.GetKernelRegisteredType() != phi::KernelRegisteredType::FUNCTION) return -1;
+  const auto describe = [&](PhiKernel& kernel) {
+    kernel.name = name;
+    kernel.dtype = dtype;
+    kernel.cpu = cpu;
+    kernel.widened = widened;
+    kernel.op = &Operator::intern("phi::" + name);
+  };
   auto kernel = std::make_unique<PhiKernel>();
-  if (!read_signature(cpu.args_def(), *kernel)) return -1;
-  kernel->name = name;
-  kernel->dtype = dtype;
-  kernel->cpu = cpu;
-  kernel->widened = widened;
+  if (!read_signature(cpu.args_def(), *kernel)) {
+    auto sparse = std::make_unique<SparseKernel>();
+    if (widened || !read_sparse_signature(cpu.args_def(), *sparse)) return -1;
+    describe(sparse->kernel);
+    entry->second = num_kernels;
+    sparse_kernels[num_kernels] = sparse.release();
+    return num_kernels++;
+  }
+  describe(*kernel);
   kernel->output_dtypes = read_output_dtypes(*kernel);
   kernel->mapping = find_mapping(name);
-  kernel->op = &Operator::intern("phi::" + name);
   entry->second = num_kernels;
   kernels[num_kernels] = kernel.release();
   return num_kernels++;
@@ -153,8 +185,9 @@ bool left_to_paddle(const std::string& name, const phi::KernelKeyMap& variants) 
 #include "generated/left_to_paddle.inc"
   };
   if (listed.count(name) != 0) return true;
-  for (const auto& variant : variants) {
-    if (variant.first.backend() == phi::Backend::CUSTOM) return true;
+  // Paddle's STRIDED kernels make views, in eager mode only; a graph needs the other ones.
+  for (const auto& [key, kernel] : variants) {
+    if (key.backend() == phi::Backend::CUSTOM && key.layout() != phi::DataLayout::STRIDED) return true;
   }
   return false;
 }
@@ -201,7 +234,12 @@ class Registrar {
       return;
     }
     const PhiKernel* record = kernels[index];
-    phi::Kernel kernel([record](phi::KernelContext* context) { run_boxed(*record, *context); }, stub(index));
+    const SparseKernel* sparse = sparse_kernels[index];
+    const auto boxed = [record, sparse](phi::KernelContext* context) {
+      if (record != nullptr) return run_boxed(*record, *context);
+      run_sparse_call(*sparse, context->GetDeviceContext<phi::DeviceContext>(), *context);
+    };
+    phi::Kernel kernel(boxed, stub(index));
     phi::KernelArgsDef& arguments = *kernel.mutable_args_def();
     arguments = cpu.args_def();
     for (auto& input : arguments.input_defs()) {
@@ -211,12 +249,12 @@ class Registrar {
     size_t position = 0;
     for (auto& output : arguments.output_defs()) {
       if (output.backend == phi::Backend::CPU) output.SetBackend(backend_);
-      output.SetDataType(record->output_dtypes[position++]);
+      if (record != nullptr) output.SetDataType(record->output_dtypes[position++]);
     }
     const phi::KernelKey key(backend_, phi::DataLayout::ALL_LAYOUT, dtype);
     phi::CustomKernelMap::Instance().RegisterCustomKernel(name, key, kernel);
     ++report.registered;
-    report.mapped += record->mapping != nullptr;
+    report.mapped += record != nullptr && record->mapping != nullptr;
   }
 
   RegistrationReport report;
@@ -294,6 +332,46 @@ void CallReader::read(Call& call, ArgumentReader& reader) {
     } else {
       call.outputs_[i].set(reader.pointer<DenseTensor>());
     }
+  }
+}
+
+void CallReader::read(Call& call, const SparseKernel& sparse, SparseArguments& arguments, ArgumentReader& reader) {
+  for (const TensorKind kind : sparse.inputs) {
+    const void* address = reader.pointer<const void>();
+    if (kind == TensorKind::kOptionalDense) {
+      const auto& tensor = *static_cast<const paddle::optional<DenseTensor>*>(address);
+      arguments.inputs.push_back(tensor ? tensor.get_ptr() : nullptr);
+    } else if (kind == TensorKind::kCoo) {
+      arguments.inputs.push_back(static_cast<const phi::SparseCooTensor*>(address));
+    } else if (kind == TensorKind::kCsr) {
+      arguments.inputs.push_back(static_cast<const phi::SparseCsrTensor*>(address));
+    } else {
+      arguments.inputs.push_back(static_cast<const DenseTensor*>(address));
+    }
+  }
+  for (int i = 0; i < call.num_attributes(); ++i) read_attribute(call, i, reader);
+  for (const TensorKind kind : sparse.outputs) {
+    void* address = reader.pointer<void>();
+    if (kind == TensorKind::kCoo) {
+      arguments.outputs.push_back(static_cast<phi::SparseCooTensor*>(address));
+    } else if (kind == TensorKind::kCsr) {
+      arguments.outputs.push_back(static_cast<phi::SparseCsrTensor*>(address));
+    } else {
+      arguments.outputs.push_back(static_cast<DenseTensor*>(address));
+    }
+  }
+}
+
+void CallReader::read(Call& call, const SparseKernel& sparse, SparseArguments& arguments, phi::KernelContext& context) {
+  for (size_t i = 0; i < sparse.inputs.size(); ++i) {
+    const auto& range = context.InputRangeAt(i);
+    arguments.inputs.push_back(range.first < range.second ? context.MutableInputAt(range.first) : nullptr);
+  }
+  for (int i = 0; i < call.num_attributes(); ++i) read_attribute(call, i, context.AttrAt(i));
+  for (size_t i = 0; i < sparse.outputs.size(); ++i) {
+    const auto& range = context.OutputRangeAt(i);
+    arguments.outputs.push_back(range.first < range.second ? context.MutableOutputAt<phi::TensorBase>(range.first)
+                                                           : nullptr);
   }
 }
 
@@ -424,7 +502,9 @@ void CallReader::read_attribute(Call& call, int i, const phi::Attribute& attribu
 void hp_phi_dispatch(uint32_t index, const hp::paddle_adapter::ArgumentRegisters* registers) {
   using namespace hp::paddle_adapter;
   ArgumentReader reader(*registers);
-  Call call(*kernels[index], *reader.pointer<const phi::DeviceContext>());
+  const auto& context = *reader.pointer<const phi::DeviceContext>();
+  if (kernels[index] == nullptr) return run_sparse_call(*sparse_kernels[index], context, reader);
+  Call call(*kernels[index], context);
   CallReader::read(call, reader);
   CallReader::set_inferred_output_dtypes(call);
   run(call);

@@ -48,10 +48,11 @@ const phi::Kernel* find_double_kernel(const std::string& name) {
 }
 
 void set_meta(DenseTensor& tensor, const DenseTensor& like, phi::DataType dtype) {
-  phi::DenseTensorMeta meta(dtype, like.dims(), like.layout());
+  phi::DenseTensorMeta meta(dtype, like.dims(), like.layout(), like.lod());
   if (meta.valid()) return tensor.set_meta(meta);
   // A size is not known yet: the kernel completes the shape.
   tensor.Resize(like.dims());
+  tensor.ResetLoD(like.lod());
   tensor.set_type(dtype);
 }
 
@@ -171,6 +172,7 @@ DenseTensor* HostCall::working_input(const DenseTensor* input, bool keep_inputs)
   }
   DenseTensor& argument = tensors_.emplace_back(source->working.initialized() ? source->working : host);
   if (argument.dims() != input->dims()) argument.Resize(input->dims());
+  if (argument.lod() != input->lod()) argument.ResetLoD(input->lod());
   if (!host.initialized()) set_meta(argument, *input, host_dtype(input->dtype()));
   return &argument;
 }

@@ -33,7 +33,8 @@ bool slices(Call& call, Read read) {
   return read(flat_selection(out, x, dim, index.numel()), x, flat_index(index), dim);
 }
 
-// A negative index counts from the end.
+// Negative indices count from the end, except in index_sample and embedding.
+
 bool gather(Call& call) {
   return slices(call, [&](const View& out, const View& x, const View& index, int64_t dim) {
     return hp::ops::index(call.binding(), call.device, out, x, {index}, dim);
@@ -42,18 +43,18 @@ bool gather(Call& call) {
 
 bool index_select(Call& call) {
   return slices(call, [&](const View& out, const View& x, const View& index, int64_t dim) {
-    return hp::ops::index_select(call.binding(), call.device, out, x, index, dim);
+    return hp::ops::index_select(call.binding(), call.device, out, x, index, dim, true);
   });
 }
 
-bool gather_along(Call& call, int64_t axis) {
+bool gather_along(Call& call, int64_t axis, bool negative) {
   if (!supports(call) || call.input(0)->dims().size() != call.input(1)->dims().size()) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   if (out.numel() == 0) return true;
-  return hp::ops::gather(call.binding(), call.device, out, x, call.view_of(1), wrap_dim(axis, x.ndim));
+  return hp::ops::gather(call.binding(), call.device, out, x, call.view_of(1), wrap_dim(axis, x.ndim), negative);
 }
-bool take_along_axis(Call& call) { return gather_along(call, call.integer(0)); }
-bool index_sample(Call& call) { return gather_along(call, 1); }
+bool take_along_axis(Call& call) { return gather_along(call, call.integer(0), true); }
+bool index_sample(Call& call) { return gather_along(call, 1, false); }
 
 bool gather_nd(Call& call) {
   const auto& dims = call.input(1)->dims();

@@ -1,4 +1,4 @@
-// Writes by index, and gradients of reads by index. Indices outside of the range documented by Paddle are ignored.
+// Writes by index, and gradients of reads by index. Negative indices count from the end, except in index_sample.
 #include "ops/scatter.h"
 
 #include <optional>
@@ -31,28 +31,26 @@ bool supports_grad(const Call& call, int index, int grad) {
   return is_index(index_view) && copy_op.on(call.device).can_serve() && to_core(from.dtype()) != DType::kNone;
 }
 
-bool write_slices(Call& call, const View& out, const View& index, const View& values, int64_t dim, ScatterOp write,
-                  bool negative = false) {
+bool write_slices(Call& call, const View& out, const View& index, const View& values, int64_t dim, ScatterOp write) {
   const OpBinding& binding = (write == ScatterOp::kAdd ? index_add_op : index_copy_op).on(call.device);
   return hp::ops::index_write(binding, call.device, out, flat_index(index),
-                              flat_selection(values, out, dim, index.numel()), dim, write, negative);
+                              flat_selection(values, out, dim, index.numel()), dim, write, true);
 }
 
 // ---- Gradients of reads. Inputs: x, index, out_grad.
 
-bool slices_grad(Call& call, bool negative) {
+bool slices_grad(Call& call) {
   if (!supports_grad(call, 1, 2) || call.input(0)->dims().size() == 0 || call.input(0)->dims().size() > kMaxKernelRank)
     return false;
   const View out = call.allocate(0);
   const int64_t dim = wrap_dim(call.integer(0), out.ndim);
-  return zero(call.device, out) &&
-         write_slices(call, out, call.view_of(1), call.view_of(2), dim, ScatterOp::kAdd, negative) &&
+  return zero(call.device, out) && write_slices(call, out, call.view_of(1), call.view_of(2), dim, ScatterOp::kAdd) &&
          count_decomposed(call);
 }
-bool gather_grad(Call& call) { return slices_grad(call, true); }
-bool index_select_grad(Call& call) { return slices_grad(call, false); }
+bool gather_grad(Call& call) { return slices_grad(call); }
+bool index_select_grad(Call& call) { return slices_grad(call); }
 
-bool along_grad(Call& call, int64_t axis) {
+bool along_grad(Call& call, int64_t axis, bool negative) {
   if (!supports_grad(call, 1, 2) || call.input(0)->dims().size() != call.input(1)->dims().size() ||
       call.input(0)->dims().size() > kMaxKernelRank) {
     return false;
@@ -60,11 +58,11 @@ bool along_grad(Call& call, int64_t axis) {
   const View out = call.allocate(0);
   return zero(call.device, out) &&
          hp::ops::scatter(scatter_op.on(call.device), call.device, out, call.view_of(1), call.view_of(2),
-                          wrap_dim(axis, out.ndim), ScatterOp::kAdd) &&
+                          wrap_dim(axis, out.ndim), ScatterOp::kAdd, negative) &&
          count_decomposed(call);
 }
-bool take_along_axis_grad(Call& call) { return along_grad(call, call.integer(0)); }
-bool index_sample_grad(Call& call) { return along_grad(call, 1); }
+bool take_along_axis_grad(Call& call) { return along_grad(call, call.integer(0), true); }
+bool index_sample_grad(Call& call) { return along_grad(call, 1, false); }
 
 bool has_coordinates(const DenseTensor& index, const DenseTensor& selected) {
   return index.dims().size() != 0 && index.dims()[index.dims().size() - 1] != 0 &&
@@ -105,7 +103,7 @@ bool put_along_axis(Call& call) {
   View out;
   return allocate_copy(call, *call.output(0), x, out) &&
          hp::ops::scatter(scatter_op.on(call.device), call.device, out, call.view_of(1), call.view_of(2),
-                          wrap_dim(call.integer(0), out.ndim), *write) &&
+                          wrap_dim(call.integer(0), out.ndim), *write, true) &&
          count_decomposed(call);
 }
 
@@ -125,7 +123,7 @@ bool put_along_axis_grad(Call& call) {
     call.context.Alloc(call.output(1), call.kernel.dtype);
     const View out = view(*call.output(1));
     if (!same_sizes(out, index_view) ||
-        !hp::ops::gather(gather_op.on(call.device), call.device, out, from, index_view, dim)) {
+        !hp::ops::gather(gather_op.on(call.device), call.device, out, from, index_view, dim, true)) {
       return false;
     }
   }
@@ -134,8 +132,8 @@ bool put_along_axis_grad(Call& call) {
     if (!allocate_copy(call, *call.output(0), grad, out)) return false;
     if (assigns) {
       const Temporary zeros(call.device, out.dtype, index_view.ndim, index_view.sizes);
-      if (!zero(call.device, zeros) ||
-          !hp::ops::scatter(scatter_op.on(call.device), call.device, out, index_view, zeros, dim, ScatterOp::kSet)) {
+      if (!zero(call.device, zeros) || !hp::ops::scatter(scatter_op.on(call.device), call.device, out, index_view,
+                                                         zeros, dim, ScatterOp::kSet, true)) {
         return false;
       }
     }
@@ -171,7 +169,7 @@ bool select_slices(Call& call, DenseTensor* output, const View& from, const View
   if (output == nullptr) return true;
   const View out = call.allocate(*output);
   return hp::ops::index_select(index_select_op.on(call.device), call.device,
-                               flat_selection(out, from, dim, index.numel()), from, flat_index(index), dim);
+                               flat_selection(out, from, dim, index.numel()), from, flat_index(index), dim, true);
 }
 
 // Inputs: index, updates, out_grad.

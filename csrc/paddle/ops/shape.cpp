@@ -172,15 +172,21 @@ bool slice(Call& call) {
   const View out = call.allocate(0);
   return copy_to(call, out, part) && count_decomposed(call);
 }
-bool strided_slice(Call& call) {
+Slices strided_slices(const Call& call) {
+  return {call.integers(0), call.integers(1), call.integers(2), call.integers(3)};
+}
+bool copy_slices(Call& call, const std::vector<int64_t>& dropped) {
   const DenseTensor* x = call.input(0);
   if (!is_supported(x) || !can_copy(call)) return false;
-  const Slices slices(call.integers(0), call.integers(1), call.integers(2), call.integers(3));
+  const Slices slices = strided_slices(call);
   ShapedView part(view(*x));
-  if (x->numel() == 0 || !slices.apply(part, {}) || !slices.fits(part, *call.output(0))) return false;
+  if (x->numel() == 0 || !slices.apply(part, dropped) || !slices.fits(part, *call.output(0))) return false;
   const View out = call.allocate(0);
   return copy_to(call, out, part) && count_decomposed(call);
 }
+bool strided_slice(Call& call) { return copy_slices(call, {}); }
+// More attributes: infer_flags, decrease_axis.
+bool strided_slice_raw(Call& call) { return copy_slices(call, call.integers(5)); }
 
 // Zeros, with the output gradient in the slice. Inputs: x, out_grad.
 bool slices_grad(Call& call, const Slices& slices, const std::vector<int64_t>& dropped) {
@@ -200,9 +206,8 @@ bool slices_grad(Call& call, const Slices& slices, const std::vector<int64_t>& d
 bool slice_grad(Call& call) {
   return slices_grad(call, Slices(call.integers(0), call.integers(1), call.integers(2), {}), call.integers(4));
 }
-bool strided_slice_grad(Call& call) {
-  return slices_grad(call, Slices(call.integers(0), call.integers(1), call.integers(2), call.integers(3)), {});
-}
+bool strided_slice_grad(Call& call) { return slices_grad(call, strided_slices(call), {}); }
+bool strided_slice_raw_grad(Call& call) { return slices_grad(call, strided_slices(call), call.integers(5)); }
 
 // ---- set_value. Attributes: starts, ends, steps, axes, decrease_axes, none_axes.
 

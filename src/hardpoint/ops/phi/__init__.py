@@ -48,8 +48,9 @@ class Signature:
 
 Kernels = Mapping[str, Mapping[str, Phi]]
 
-#: Kernels left to Paddle because it also calls them with tensors that are not dense.
-LEFT_TO_PADDLE = ("add_n",)
+#: Kernels left to Paddle: it also calls the first with tensors that are not dense, and the others only share the memory
+#: of a sparse tensor's members.
+LEFT_TO_PADDLE = ("add_n", "values_coo", "values_coo_grad", "indices_coo", "values_csr", "sparse_coo_tensor")
 
 #: Positions of outputs that stay float32 if the kernel's dtype is a 16-bit float: statistics, sums of losses.
 FLOAT32_OUTPUTS = {
