@@ -62,6 +62,43 @@ answer.append(len(core.compile("tiny", 0, "int f(void) { return VALUE; }", "-DVA
     assert compiled
 
 
+def test_device_graphs(tmp_path: Path) -> None:
+    """Without the plug-in's graphs, streams and events: recorded launches are replayed."""
+    code = """
+import torch, hardpoint
+from torch import nn
+
+def train(graphed):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(9, 6), nn.GELU(), nn.Dropout(0.5), nn.Linear(6, 5)).to("tiny")
+    x, y = torch.randn(8, 9).to("tiny"), torch.randint(5, (8,)).to("tiny")
+    update = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step():
+        update.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        update.step()
+        return loss.detach()
+
+    losses = [step().item()]
+    if graphed:
+        graph = torch.tiny.Graph()
+        with torch.tiny.graph(graph):
+            loss = step()
+    for _ in range(3):
+        losses.append((graph.replay() or loss if graphed else step()).item())
+    return losses
+
+from hardpoint.torch import _adapter
+answer = [train(False), train(True), _adapter.load().extensions()]
+"""
+    eager, replayed, extensions = ask_python(code, KERNELS, **TINY)
+    assert not {"graphs", "streams", "events"} & set(extensions)
+    assert replayed == eager
+    assert len(set(eager)) == 4
+
+
 def test_training(tmp_path: Path) -> None:
     code = f"""
 import sys

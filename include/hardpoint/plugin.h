@@ -62,6 +62,7 @@ typedef struct HpEvent_* HpEvent;
 typedef struct HpProgram_* HpProgram;
 typedef struct HpFunction_* HpFunction;
 typedef struct HpCommunicator_* HpCommunicator;
+typedef struct HpGraph_* HpGraph;
 
 /* Functions that Hardpoint provides to the plug-in. The pointer stays valid until the process ends. */
 typedef struct HpHost {
@@ -356,6 +357,24 @@ typedef struct HpTracing {
   HpStatus (*stop)(void);
 } HpTracing;
 
+/* Graphs: work that is captured once and launched many times by one call (optional; default: Hardpoint records the
+ * launches itself and repeats them one by one). During a capture, whatever any thread queues on the stream is stored
+ * instead of run: kernel launches and copies on the device. Hardpoint does not synchronize, query or destroy the stream
+ * meanwhile, records and waits for no events on it, and queues no other copies; it may allocate memory and load
+ * programs. It keeps the memory, functions and kernels that the graph uses until `destroy`. */
+typedef struct HpGraphs {
+  size_t struct_size;
+  /* `stream` is idle and never NULL. No other capture is active on it. */
+  HpStatus (*begin_capture)(int device, HpStream stream);
+  /* Ends the capture, also if it fails: the stream runs its work again. The caller owns *graph. */
+  HpStatus (*end_capture)(int device, HpStream stream, HpGraph* graph);
+  /* Queues the captured work on `stream`, any stream of the device that is not capturing. Launches of one graph never
+   * overlap: Hardpoint orders them. */
+  HpStatus (*launch)(int device, HpGraph graph, HpStream stream);
+  /* Called when no launch of the graph is queued or running. */
+  HpStatus (*destroy)(int device, HpGraph graph);
+} HpGraphs;
+
 /* A kernel is a TVM-FFI function (TVMFFISafeCallType) in destination-passing style: outputs, then inputs, then
  * attributes. Export it as `__tvm_ffi_<operator>`; list it in HpPlugin.kernels only to give it flags. */
 typedef int (*HpKernelFunction)(void* self, const void* args, int32_t num_args, void* result);
@@ -413,6 +432,7 @@ typedef struct HpPlugin {
   /* A function beside the contract, for the vendor's own tools, or NULL if `name` is unknown. Kernels and
    * hp_plugin_init are the only symbols to export. (default: none) */
   HpPrivateFunction (*private_function)(void* context, const char* name);
+  const HpGraphs* graphs;
 } HpPlugin;
 
 /* The first three fields, where the language has designators (C, C++20, GNU dialects):

@@ -16,6 +16,8 @@ using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
 
 enum : CUresult {
   CUDA_SUCCESS = 0,
@@ -85,6 +87,8 @@ struct CUuuid {
   char bytes[16];
 };
 
+enum : int { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
+
 // X(member, exported name, parameters)
 #define NV_DRIVER_FUNCTIONS(X)                                                                        \
   X(init, cuInit, (unsigned))                                                                         \
@@ -112,6 +116,12 @@ struct CUuuid {
   X(stream_query, cuStreamQuery, (CUstream))                                                          \
   X(stream_synchronize, cuStreamSynchronize, (CUstream))                                              \
   X(stream_wait_event, cuStreamWaitEvent, (CUstream, CUevent, unsigned))                              \
+  X(stream_begin_capture, cuStreamBeginCapture_v2, (CUstream, int))                                   \
+  X(stream_end_capture, cuStreamEndCapture, (CUstream, CUgraph*))                                     \
+  X(graph_instantiate, cuGraphInstantiateWithFlags, (CUgraphExec*, CUgraph, unsigned long long))      \
+  X(graph_destroy, cuGraphDestroy, (CUgraph))                                                         \
+  X(graph_launch, cuGraphLaunch, (CUgraphExec, CUstream))                                             \
+  X(graph_exec_destroy, cuGraphExecDestroy, (CUgraphExec))                                            \
   X(event_create, cuEventCreate, (CUevent*, unsigned))                                                \
   X(event_destroy, cuEventDestroy_v2, (CUevent))                                                      \
   X(event_record, cuEventRecord, (CUevent, CUstream))                                                 \

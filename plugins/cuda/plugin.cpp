@@ -9,6 +9,7 @@
 #include "compiler.h"
 #include "device.h"
 #include "driver.h"
+#include "graph.h"
 #include "host.h"
 #include "kernels.h"
 #include "memory.h"
@@ -58,6 +59,8 @@ HpPrivateFunction private_function(void*, const char* name) {
   return nullptr;
 }
 
+const HpGraphs graphs = {sizeof(HpGraphs), begin_capture, end_capture, launch_graph, destroy_graph};
+
 // The other exported kernels take contiguous tensors.
 const HpKernel kernels[] = {
     {"matmul", __tvm_ffi_matmul, HP_KERNEL_STRIDED},
@@ -90,6 +93,7 @@ const HpPlugin plugin = {
     .context = nullptr,
     .shutdown = nullptr,
     .private_function = private_function,
+    .graphs = &graphs,
 };
 
 bool is_set(const char* variable, const char* value) {

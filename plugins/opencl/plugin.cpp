@@ -75,6 +75,7 @@ HpPlugin plugin = {
     .context = nullptr,
     .shutdown = nullptr,
     .private_function = nullptr,
+    .graphs = nullptr,
 };
 
 }  // namespace

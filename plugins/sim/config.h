@@ -23,6 +23,7 @@ struct Config {
   bool checked = false;                        // HARDPOINT_SIM_CHECKED: operands must lie within one live allocation
   Collectives collectives = Collectives::all;  // HARDPOINT_SIM_COLLECTIVES
   bool tracing = true;                         // HARDPOINT_SIM_TRACING
+  bool graphs = true;                          // HARDPOINT_SIM_GRAPHS; 0: Hardpoint replays recorded launches
   uint64_t hang_seconds = 60;                  // HARDPOINT_SIM_HANG_SECONDS
   int cores = 1;                               // CPU cores available to this process
   int threads = 1;                             // HARDPOINT_SIM_THREADS, threads per task; default: one per core

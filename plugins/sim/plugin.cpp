@@ -20,6 +20,7 @@
 #include "memory/device_memory.h"
 #include "runtime/event.h"
 #include "runtime/fault_injection.h"
+#include "runtime/graph.h"
 #include "runtime/stream.h"
 #include "runtime/thread_pool.h"
 #include "runtime/trace.h"
@@ -136,6 +137,11 @@ HpPrivateFunction private_function(void*, const char* name) {
   return strcmp(name, "set_fault") == 0 ? reinterpret_cast<HpPrivateFunction>(&set_fault) : nullptr;
 }
 
+const HpGraphs graphs = {
+    sizeof(HpGraphs),      guarded<begin_capture>,         guarded<end_capture>,
+    guarded<launch_graph>, guarded_release<destroy_graph>,
+};
+
 const HpKernel kernels[] = {
     {"add", __tvm_ffi_add, HP_KERNEL_STRIDED},   {"mul", __tvm_ffi_mul, HP_KERNEL_STRIDED},
     {"relu", __tvm_ffi_relu, HP_KERNEL_STRIDED}, {"fill", __tvm_ffi_fill, HP_KERNEL_STRIDED},
@@ -166,6 +172,7 @@ HpPlugin plugin = {
     .context = nullptr,
     .shutdown = nullptr,
     .private_function = private_function,
+    .graphs = &graphs,
 };
 
 HpStatus open() {
@@ -175,6 +182,7 @@ HpStatus open() {
   if (config.collectives == Collectives::none) plugin.collectives = nullptr;
   if (config.collectives == Collectives::pairs) plugin.collectives = &pairs;
   if (!config.tracing) plugin.tracing = nullptr;
+  if (!config.graphs) plugin.graphs = nullptr;
   find_c_compiler();
   create_thread_pool();
   create_default_streams();

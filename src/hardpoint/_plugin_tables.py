@@ -141,6 +141,7 @@ class Text(Slot):
 _PTR, _STREAM, _EVENT, _OUT = c_void_p, c_void_p, c_void_p, POINTER(c_void_p)
 _COMMUNICATOR, _GROUP_ID = c_void_p, POINTER(ctypes.c_ubyte)
 _PROGRAM, _FUNCTION, _GRID = c_void_p, c_void_p, POINTER(c_uint32)
+_GRAPH = c_void_p
 
 #: The required slots, in the order of plugin.h.
 REQUIRED = {
@@ -215,6 +216,12 @@ EXTENSIONS: dict[str, dict[str, Slot]] = {
         "start_tracing": Slot(_PTR, _PTR),
         "stop_tracing": Slot(),
     },
+    "graphs": {
+        "begin_capture": Slot(c_int, _STREAM),
+        "end_capture": Slot(c_int, _STREAM, _OUT, outputs=1),
+        "launch_graph": Slot(c_int, _GRAPH, _STREAM),
+        "destroy_graph": Slot(c_int, _GRAPH),
+    },
 }
 #: Optional slots of ``HpPlugin`` itself.
 OPTIONAL = {
@@ -246,5 +253,6 @@ PluginTable = _table(
         ("context", c_void_p),
         ("shutdown", OPTIONAL["shutdown"].prototype),
         ("private_function", c_void_p),
+        ("graphs", c_void_p),
     ),
 )

@@ -42,6 +42,7 @@ __all__ = [
     "Element",
     "Events",
     "FunctionAttributes",
+    "Graphs",
     "Info",
     "LaunchArg",
     "LaunchFlag",
@@ -404,6 +405,26 @@ class Tracing:
         """Deliver what is left."""
 
 
+class Graphs:
+    """Extension: graphs. Without it, recorded launches are replayed one by one.
+
+    Between ``begin_capture`` and ``end_capture``, store what is queued on the stream instead of running it: kernels
+    and copies on the device.
+    """
+
+    def begin_capture(self, device: int, stream: int, /) -> None:
+        """Start to store the work that is queued on a stream."""
+
+    def end_capture(self, device: int, stream: int, /) -> int:
+        """End the capture, and return a handle of the captured graph."""
+
+    def launch_graph(self, device: int, graph: int, stream: int, /) -> None:
+        """Queue the captured work on a stream."""
+
+    def destroy_graph(self, device: int, graph: int, /) -> None:
+        """Destroy a graph that has no queued launch."""
+
+
 #: Extensions with method names that plug-ins may use for other purposes: provided only if this method is.
 _ONLY_WITH = {"compiler": "compile", "collectives": "create_communicator"}
 _QUERIES = ("query_stream", "query_event")
@@ -414,7 +435,7 @@ class Plugin:
 
     Set ``name`` and define the six methods below. Kernels are methods with the decorator
     :func:`hardpoint.kernel`. The methods of extensions are those of :class:`Streams`, :class:`Events`, :class:`Info`,
-    :class:`Pinned`, :class:`Peer`, :class:`Compiler`, :class:`Collectives` and :class:`Tracing`. Two more are optional:
+    :class:`Pinned`, :class:`Peer`, :class:`Compiler`, :class:`Collectives`, :class:`Tracing` and :class:`Graphs`. Two more are optional:
     ``fill_memory`` and ``shutdown``.
 
     Attributes:
@@ -664,4 +685,4 @@ class Plugin:
         ]
 
 
-_DECLARATIONS: Sequence[type] = (Plugin, Streams, Events, Info, Pinned, Peer, Compiler, Collectives, Tracing)
+_DECLARATIONS: Sequence[type] = (Plugin, Streams, Events, Info, Pinned, Peer, Compiler, Collectives, Tracing, Graphs)

@@ -136,6 +136,45 @@ TEST(other_stream_does_not_reuse) {
   check_empty(b.allocator.stats());
 }
 
+TEST(a_pool_keeps_its_memory_to_itself) {
+  Bench b;
+  hp::Block* before = b.allocate(1000);
+  b.allocator.free(before);
+  auto pool = std::make_unique<hp::MemoryPool>(b.device);
+  b.allocator.begin_pool(*pool, b.stream);
+  hp::Block *freed = b.allocate(1000), *kept = b.allocate(3 * MiB), *large = b.allocate(30 * MiB);
+  const char* const address = b.address(freed);
+  CHECK(address != b.address(before));
+  b.allocator.free(freed);
+  b.allocator.free(large);
+  freed = b.allocate(1000);  // the pool itself reuses its memory
+  CHECK(b.address(freed) == address);
+  b.allocator.free(freed);
+  b.allocator.end_pool(b.stream);
+
+  hp::Block* after = b.allocate(1000);  // from the stream's own memory again
+  CHECK(b.address(after) == b.address(before));
+  b.allocator.free(after);
+  b.allocator.empty_cache();
+  CHECK(total(b.allocator.stats().segment).current == 3);  // the pool's, also where they are unused
+  check_snapshot(b.allocator);
+
+  pool.reset();
+  b.allocator.empty_cache();
+  CHECK(total(b.allocator.stats().segment).current == 1);  // that of the block in use
+  pool = std::make_unique<hp::MemoryPool>(b.device);
+  b.allocator.begin_pool(*pool, b.stream);
+  hp::Block* next = b.allocate(3 * MiB);  // from the rest of that segment
+  b.allocator.end_pool(b.stream);
+  CHECK(total(b.allocator.stats().segment).current == 1);
+  CHECK(b.address(next) != b.address(kept));
+  b.allocator.free(next);
+  b.allocator.free(kept);
+  pool.reset();
+  b.allocator.empty_cache();
+  check_empty(b.allocator.stats());
+}
+
 TEST(refuses_misuse) {
   Bench b, other;
   CHECK_THROWS(hp::Error, "0 bytes", b.allocate(0));

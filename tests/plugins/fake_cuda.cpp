@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -25,6 +26,7 @@ namespace {
 constexpr size_t kTotal = size_t{2} << 30;
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kNotFound = 500, kInvalidImage = 200;
 constexpr int kMostSharedBytes = 8, kLargeClusters = 14;  // attributes of functions
+constexpr int kCaptureUnsupported = 900;
 std::mutex mutex;
 std::map<uint64_t, size_t> blocks;
 std::map<void*, unsigned> most_shared;  // bytes that functions may have
@@ -38,6 +40,18 @@ struct Event {
   std::chrono::steady_clock::time_point at;
 };
 using Run = void (*)(const unsigned*, unsigned, unsigned, void**);
+
+// A captured graph: what to call at each launch.
+using Graph = std::vector<std::function<void()>>;
+std::map<void*, Graph> capturing;        // streams
+std::map<void*, const unsigned*> sizes;  // of a function's arguments in bytes, ended by 0
+
+// Stores the work if the stream captures; runs it otherwise. The caller holds the mutex.
+int queue(void* stream, std::function<void()> work) {
+  const auto found = capturing.find(stream);
+  if (found == capturing.end()) return work(), 0;
+  return found->second.push_back(std::move(work)), 0;
+}
 
 std::string read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -61,15 +75,17 @@ std::string launchers(const std::string& text) {
     size_t begin = end;
     while (isalnum(text[begin - 1]) || text[begin - 1] == '_') --begin;
     const std::string name = text.substr(begin, end - begin);
-    std::string given, rest = text.substr(open + 1, close - open - 1) + ",";
+    std::string given, bytes, rest = text.substr(open + 1, close - open - 1) + ",";
     int count = 0;
     for (size_t comma; (comma = rest.find(',')) != std::string::npos; rest.erase(0, comma + 1)) {
       std::string type = rest.substr(0, comma);
       while (isspace(type.back())) type.pop_back();
       while (isalnum(type.back()) || type.back() == '_') type.pop_back();
+      bytes += "sizeof(Plain<" + type + ">::Type), ";
       given += (count ? ", " : "") + ("*(Plain<" + type + ">::Type*)p[" + std::to_string(count) + "]");
       ++count;
     }
+    made += "extern \"C\" { extern const unsigned sizes_" + name + "[] = {" + bytes + "0}; }\n";
     made += "extern \"C\" void launch_" + name + "(const unsigned* g, unsigned threads, unsigned bytes, void** p) {\n" +
             "  fibers::launch(Index{g[0], g[1], g[2]}, threads, 7, [&] { " + name + "(" + given + "); }, bytes);\n}\n";
   }
@@ -126,14 +142,38 @@ API cuMemHostAlloc(void** address, size_t bytes, unsigned) { return (*address = 
 API cuMemFreeHost(void* address) { return free(address), 0; }
 API cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t bytes, void*) { return memcpy(to, from, bytes), 0; }
 API cuMemcpyDtoHAsync_v2(void* to, const void* from, size_t bytes, void*) { return memcpy(to, from, bytes), 0; }
-API cuMemcpyDtoDAsync_v2(void* to, const void* from, size_t bytes, void*) { return memmove(to, from, bytes), 0; }
+API cuMemcpyDtoDAsync_v2(void* to, const void* from, size_t bytes, void* stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return queue(stream, [=] { memmove(to, from, bytes); });
+}
 API cuMemcpyPeerAsync(void* to, void*, const void* from, void*, size_t bytes, void*) {
   return memcpy(to, from, bytes), 0;
 }
 API cuStreamCreateWithPriority(void** stream, unsigned, int) { return *stream = new int, 0; }
 API cuStreamDestroy_v2(void* stream) { return delete static_cast<int*>(stream), 0; }
 API cuStreamQuery(void*) { return 0; }
-API cuStreamSynchronize(void*) { return 0; }
+API cuStreamSynchronize(void* stream) { return capturing.count(stream) ? kCaptureUnsupported : 0; }
+API cuStreamBeginCapture_v2(void* stream, int mode) {
+  std::lock_guard<std::mutex> lock(mutex);
+  constexpr int kRelaxed = 2;
+  if (!stream || mode != kRelaxed || capturing.count(stream)) return kInvalidValue;
+  return capturing[stream], 0;
+}
+API cuStreamEndCapture(void* stream, Graph** graph) {
+  std::lock_guard<std::mutex> lock(mutex);
+  *graph = new Graph(std::move(capturing.at(stream)));
+  return capturing.erase(stream), 0;
+}
+API cuGraphInstantiateWithFlags(Graph** made, Graph* graph, unsigned long long) { return *made = new Graph(*graph), 0; }
+API cuGraphDestroy(Graph* graph) { return delete graph, 0; }
+API cuGraphExecDestroy(Graph* graph) { return delete graph, 0; }
+API cuGraphLaunch(Graph* graph, void* stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (capturing.count(stream)) return kInvalidValue;
+  for (const auto& work : *graph) work();
+  if (const char* log = getenv("FAKE_CUDA_GRAPH_LOG")) std::ofstream(log, std::ios::app) << graph->size() << "\n";
+  return 0;
+}
 API cuStreamWaitEvent(void*, Event*, unsigned) { return 0; }
 API cuEventCreate(Event** event, unsigned) { return *event = new Event{}, 0; }
 API cuEventDestroy_v2(Event* event) { return delete event, 0; }
@@ -156,7 +196,10 @@ API cuMemsetD8Async(void* to, unsigned char value, size_t bytes, void*) { return
 API cuLaunchHostFunc(void*, void (*function)(void*), void* data) { return function(data), 0; }
 API cuModuleUnload(void*) { return 0; }
 API cuModuleGetFunction(void** function, void* module, const char* name) {
-  return (*function = dlsym(module, (std::string("launch_") + name).c_str())) ? 0 : kNotFound;
+  if (!(*function = dlsym(module, (std::string("launch_") + name).c_str()))) return kNotFound;
+  std::lock_guard<std::mutex> lock(mutex);
+  sizes[*function] = static_cast<const unsigned*>(dlsym(module, (std::string("sizes_") + name).c_str()));
+  return 0;
 }
 API cuFuncSetAttribute(void* function, int attribute, int value) {
   std::lock_guard<std::mutex> lock(mutex);
@@ -170,13 +213,25 @@ API cuFuncGetAttribute(int* value, int attribute, void*) {
   return found == values.end() ? kInvalidValue : (*value = found->second, 0);
 }
 API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned,
-                   unsigned shared, void*, void** arguments, void**) {
+                   unsigned shared, void* stream, void** arguments, void**) {
   std::lock_guard<std::mutex> lock(mutex);
   const auto allowed = most_shared.find(function);
   if (shared > (allowed == most_shared.end() ? 48u << 10 : allowed->second)) return kInvalidValue;
-  const unsigned groups[] = {x, y, z};
-  reinterpret_cast<Run>(function)(groups, threads, shared, arguments);
-  return 0;
+  if (!capturing.count(stream)) {
+    const unsigned groups[] = {x, y, z};
+    return reinterpret_cast<Run>(function)(groups, threads, shared, arguments), 0;
+  }
+  std::vector<std::vector<char>> values;
+  for (const unsigned* bytes = sizes.at(function); *bytes; ++bytes) {
+    const char* from = static_cast<const char*>(arguments[values.size()]);
+    values.emplace_back(from, from + *bytes);
+  }
+  return queue(stream, [=]() mutable {
+    const unsigned groups[] = {x, y, z};
+    std::vector<void*> addresses;
+    for (auto& value : values) addresses.push_back(value.data());
+    reinterpret_cast<Run>(function)(groups, threads, shared, addresses.data());
+  });
 }
 
 // As laid out by NVIDIA's cuda.h.

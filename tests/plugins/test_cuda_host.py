@@ -91,6 +91,59 @@ def test_training(on_nv: Run) -> None:
     )
 
 
+def test_graphs(on_nv: Run, tmp_path: Path) -> None:
+    """A training step as CUDA graphs: the losses of eager mode. Dropout's launch divides the step into two graphs."""
+    log = tmp_path / "graphs.log"
+    on_nv(
+        """
+        import torch
+        import hardpoint
+        from torch import nn
+
+        def train(graphed):
+            torch.manual_seed(0)
+            net = nn.Sequential(nn.Linear(9, 6), nn.GELU(), nn.Dropout(0.5), nn.Linear(6, 5)).to("nv")
+            x, y = torch.randn(8, 9).to("nv"), torch.randint(5, (8,)).to("nv")
+            update = torch.optim.SGD(net.parameters(), lr=0.1)
+
+            def step():
+                update.zero_grad()
+                loss = nn.functional.cross_entropy(net(x), y)
+                loss.backward()
+                update.step()
+                return loss.detach()
+
+            losses = [step().item()]
+            if graphed:
+                graph = torch.nv.Graph()
+                with torch.nv.graph(graph):
+                    loss = step()
+            for _ in range(3):
+                losses.append((graph.replay() or loss if graphed else step()).item())
+            return losses
+
+        eager, replayed = train(False), train(True)
+        assert replayed == eager, (replayed, eager)
+        assert len(set(eager)) == 4
+        x = torch.ones(4, device="nv")
+        graph = torch.nv.Graph()
+        try:
+            with torch.nv.graph(graph):
+                (x + 1).sum().item()
+        except RuntimeError as error:
+            assert "aten::_local_scalar_dense" in str(error)
+        else:
+            raise AssertionError("not refused")
+        assert (x + 1).sum().item() == 8
+        """,
+        FAKE_CUDA_GRAPH_LOG=str(log),
+    )
+    sizes = [int(line) for line in log.read_text().split()]
+    assert len(sizes) == 6  # two graphs, three replays
+    assert sizes[:2] * 3 == sizes
+    assert min(sizes) >= 2
+
+
 def test_flash_attention(on_nv: Run) -> None:
     """The plug-in's own kernels, against the portable ones: both draw the same numbers for dropout."""
     on_nv(

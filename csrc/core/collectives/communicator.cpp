@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/collectives/host_reduction.h"
+#include "core/recording/graph_capture.h"
 #include "core/tracing/tracer.h"
 
 namespace hp {
@@ -52,6 +53,7 @@ bool Communicator::supported(HpStatus status, const char* function) const {
 
 template <typename Call>
 bool Communicator::traced(const char* function, size_t bytes, Stream& stream, Call call) const {
+  if (GraphCapture* active = stream.capture()) active->refuse("it is a collective between processes");
   TraceScope trace(TraceKind::kCollective, function, stream, bytes);
   if (supported(call(), function)) return true;
   trace.discard();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/recording/graph_capture.h"
 #include "core/recording/recorder.h"
 #include "core/tracing/tracer.h"
 
@@ -113,7 +114,9 @@ Stream* launching_stream(int device) {
   return runtime != nullptr ? &current_stream(runtime->device(device)) : nullptr;
 }
 
-bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args, int32_t num_args) {
+namespace {
+
+bool launch_now(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args, int32_t num_args) {
   const int device = stream.device.index;
   if (environment_streams[device] != stream.handle()) {
     TVMFFIEnvSetStream(HP_DLPACK_DEVICE_TYPE, device, stream.handle(), nullptr);
@@ -141,6 +144,19 @@ bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMF
   if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
   if (active != nullptr) active->on_launch(op, kernel, stream, args, num_args);
   return true;
+}
+
+}  // namespace
+
+bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args, int32_t num_args) {
+  if (GraphCapture* capture = stream.capture(); __builtin_expect(capture != nullptr, 0)) {
+    if (capture->records_next_launch()) {
+      return capture->on_launch(op, kernel, args, num_args, [&](const TVMFFIAny* trial) {
+        return launch_now(op, kernel, stream, trial, num_args);
+      });
+    }
+  }
+  return launch_now(op, kernel, stream, args, num_args);
 }
 
 }  // namespace hp

@@ -1,5 +1,6 @@
 #include "core/dispatch/portable_kernel.h"
 
+#include "core/recording/graph_capture.h"
 #include "core/recording/recorder.h"
 #include "core/tracing/host_events.h"
 #include "core/tracing/tracer.h"
@@ -82,6 +83,10 @@ void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, i
     throw Error(HP_NOT_SUPPORTED, stream.device.name() + ": " + op.name + " needs " + std::to_string(groups) +
                                       " work-groups, a launch can have at most " + std::to_string(INT32_MAX));
   }
+  if (GraphCapture* capture = stream.capture();
+      capture != nullptr && capture->on_launch(op, kernel, groups, args, num_args)) {
+    return;
+  }
   const uint32_t count[3] = {static_cast<uint32_t>(groups), 1, 1}, group_size[3] = {stream.device.group_size(), 1, 1};
   TraceScope trace(TraceKind::kKernel, op.name.c_str(), stream, 0, Tier::kPortable);
   HP_CHECK(compiler.launch(stream.device.index, stream.handle(), kernel.function, count, group_size, args, num_args),
@@ -94,6 +99,7 @@ void launch_with(Operator& op, HpFunction function, Stream& stream, HpLaunch opt
   options.struct_size = sizeof(options);
   OperatorScope scope(op);
   stream.note_launch(&op);
+  if (GraphCapture* capture = stream.capture()) capture->refuse(op.name, "it is launched with options");
   if (Recorder* active = recorder()) active->refuse("it launches " + op.name + " with options");
   const HpCompiler& compiler = stream.device.plugin.compiler;
   TraceScope trace(TraceKind::kKernel, op.name.c_str(), stream, 0, Tier::kPortable);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/recording/graph_capture.h"
 #include "core/recording/recorder.h"
 
 namespace hp {
@@ -44,6 +45,9 @@ TemplateCall& TemplateCall::pack(const void* value, size_t bytes, bool is_pointe
 
 TemplateCall& TemplateCall::state(PhiloxState state) {
   if (Recorder* active = recorder(); active != nullptr && available()) active->on_random_arguments(count_, state);
+  if (GraphCapture* capture = current_stream(device_).capture(); capture != nullptr && available()) {
+    capture->on_random_arguments(count_, state);
+  }
   return integer(static_cast<int64_t>(state.seed)).integer(static_cast<int64_t>(state.offset));
 }
 
@@ -54,7 +58,12 @@ TemplateCall& TemplateCall::fault(const Operator& op) {
 
 bool TemplateCall::launch(Operator& op, int64_t groups) {
   if (!available()) return false;
-  if (groups > 0) launch_groups(op, *kernel_, current_stream(device_), groups, args_.data(), count_);
+  Stream& stream = current_stream(device_);
+  if (groups > 0) {
+    launch_groups(op, *kernel_, stream, groups, args_.data(), count_);
+  } else if (GraphCapture* capture = stream.capture()) {
+    capture->on_decline();
+  }
   return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/dispatch/kernel_call.h"
 #include "core/memory/scratch.h"
+#include "core/recording/graph_capture.h"
 #include "core/recording/recorder.h"
 #include "core/tensor/copy_views.h"
 
@@ -104,6 +105,12 @@ bool call_unchanged(Operator& op, const Kernel& kernel, Device& device, const Ve
   return call.run();
 }
 
+void report_random_arguments(Device& device, uint32_t index, const VendorArgument& seed, const VendorArgument& offset) {
+  const PhiloxState state{static_cast<uint64_t>(seed.integer), static_cast<uint64_t>(offset.integer)};
+  if (Recorder* active = recorder()) active->on_random_arguments(index, state);
+  if (GraphCapture* capture = current_stream(device).capture()) capture->on_random_arguments(index, state);
+}
+
 }  // namespace
 
 bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const VendorArgument* first,
@@ -119,10 +126,7 @@ bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const Vendo
     const VendorArgument& argument = *at;
     switch (argument.kind) {
       case VendorArgument::kSeed:
-        if (Recorder* active = recorder()) {
-          active->on_random_arguments(static_cast<uint32_t>(at - first),
-                                      {static_cast<uint64_t>(argument.integer), static_cast<uint64_t>(at[1].integer)});
-        }
+        report_random_arguments(device, static_cast<uint32_t>(at - first), argument, at[1]);
         args.add(ffi_value(kTVMFFIInt, argument.integer));
         break;
       case VendorArgument::kInteger:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -66,6 +67,7 @@ struct CachingAllocator::Impl {
   PendingFrees<Block> pending;
   size_t limit = std::numeric_limits<size_t>::max();  // on reserved bytes
   double fraction = 0;                                // 0: not set
+  std::map<int64_t, StreamPool*> replaced;            // stream -> its own pool, while a MemoryPool serves it
 
   // Work in progress without the lock.
   size_t growing_bytes = 0;     // being allocated from the plug-in
@@ -145,7 +147,8 @@ Block* CachingAllocator::allocate(size_t bytes, Stream& stream) {
     if (__builtin_expect(memory_history(), 0)) impl_->note_allocation(block);
     return block;
   }
-  Block* block = guard_zones_enabled() ? take_guarded(bytes, stream) : take(bytes, stream);
+  Block* block =
+      guard_zones_enabled() && stream.capture() == nullptr ? take_guarded(bytes, stream) : take(bytes, stream);
   if (__builtin_expect(memory_history(), 0)) impl_->note_allocation(block);
   return block;
 }
@@ -438,7 +441,9 @@ void CachingAllocator::Impl::release_cached() {
   try {
     std::set<Stream*> streams;
     for (const Segment& segment : unused) streams.insert(segment.pool->stream);
-    for (Stream* stream : streams) stream->wait();
+    for (Stream* stream : streams) {
+      if (stream->capture() == nullptr) stream->wait();  // a capture starts on an idle stream and runs nothing
+    }
   } catch (...) {
     Guard guard(mutex);
     releasing_bytes -= bytes;
@@ -465,6 +470,36 @@ void CachingAllocator::Impl::release_cached() {
     store_message(std::move(message));
     check(failure, device.name() + ": free");
   }
+}
+
+// ---- Private pools
+
+void CachingAllocator::begin_pool(MemoryPool& pool, Stream& stream) {
+  Guard guard(impl_->mutex);
+  StreamPool* own = nullptr;
+  for (StreamPool* each : pool.pools_) {
+    if (each->stream == &stream) own = each;
+  }
+  if (own == nullptr) {
+    own = &impl_->heap.private_pool(stream);
+    own->retained = true;
+    pool.pools_.push_back(own);
+  }
+  impl_->replaced[stream.id] = impl_->heap.exchange_pool(stream, own);
+}
+
+void CachingAllocator::end_pool(Stream& stream) {
+  Guard guard(impl_->mutex);
+  const auto found = impl_->replaced.find(stream.id);
+  if (found == impl_->replaced.end()) return;
+  impl_->heap.exchange_pool(stream, found->second);
+  impl_->replaced.erase(found);
+}
+
+MemoryPool::~MemoryPool() {
+  CachingAllocator::Impl& allocator = *device.allocator().impl_;
+  Guard guard(allocator.mutex);
+  for (StreamPool* each : pools_) each->retained = false;
 }
 
 void CachingAllocator::empty_cache() { impl_->release_cached(); }

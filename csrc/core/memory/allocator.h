@@ -50,6 +50,21 @@ struct SegmentInfo {
 };
 
 struct Block;  // opaque outside the allocator
+struct StreamPool;
+
+// Memory for graph captures: only captures that use this pool allocate from it, and as long as it lives, its segments
+// are not returned to the plug-in. A captured graph may thus use its addresses at any time.
+class MemoryPool {
+ public:
+  explicit MemoryPool(Device& device) : device(device) {}
+  ~MemoryPool();
+  MemoryPool(const MemoryPool&) = delete;
+  Device& device;
+
+ private:
+  friend class CachingAllocator;
+  std::vector<StreamPool*> pools_;  // one per capturing stream; the allocator's lock guards it
+};
 
 class CachingAllocator {
  public:
@@ -63,6 +78,10 @@ class CachingAllocator {
   static void release(Block* block) noexcept;
   // Marks the block as used on `stream`: after free(), it is reused only once the work queued there is done.
   void record_stream(Block* block, Stream& stream);
+
+  // Allocates for `stream` from `pool` until end_pool.
+  void begin_pool(MemoryPool& pool, Stream& stream);
+  void end_pool(Stream& stream);
 
   static void* address(const Block* block);
   static size_t requested_bytes(const Block* block);
@@ -85,6 +104,7 @@ class CachingAllocator {
   std::vector<SegmentInfo> snapshot();
 
  private:
+  friend class MemoryPool;
   Block* take(size_t bytes, Stream& stream);
   Block* take_guarded(size_t bytes, Stream& stream);
   void check_freed(Block* block) noexcept;

@@ -1,5 +1,7 @@
 #include "core/memory/block_heap.h"
 
+#include <utility>
+
 namespace hp {
 
 StreamPool& BlockHeap::pool(Stream& stream) {
@@ -10,6 +12,21 @@ StreamPool& BlockHeap::pool(Stream& stream) {
     pool->stream = &stream;
   }
   return *pool;
+}
+
+StreamPool& BlockHeap::private_pool(Stream& stream) {
+  for (StreamPool& pool : pools_) {
+    if (pool.is_private && !pool.retained && pool.stream == &stream) return pool;
+  }
+  pools_.emplace_back();
+  StreamPool& pool = pools_.back();
+  pool.stream = &stream;
+  pool.is_private = true;
+  return pool;
+}
+
+StreamPool* BlockHeap::exchange_pool(const Stream& stream, StreamPool* pool) {
+  return std::exchange(by_stream_[stream.id], pool);
 }
 
 Block* BlockHeap::new_block(char* address, size_t size, Segment* segment) {
@@ -36,7 +53,7 @@ void BlockHeap::recycle(Block* block) {
 
 Block* BlockHeap::take(StreamPool& pool, size_t size, size_t requested) {
   if (size <= kMaxBinned) {
-    if (Block* block = take_binned(*pool.stream, size / kMinBlock - 1, requested)) return block;
+    if (Block* block = take_binned(pool, size / kMinBlock - 1, requested)) return block;
   }
   FreeSet& free = pool.free[size <= kSmallRequest ? kSmallPool : kLargePool];
   auto found = free.lower_bound(size);
@@ -175,7 +192,7 @@ std::vector<Segment> BlockHeap::remove_unused_segments() {
   for (auto it = segments_.begin(); it != segments_.end();) {
     const Segment& segment = it->second;
     Block* first = segment.first;
-    if (first->state != BlockState::kFree || first->is_split()) {
+    if (first->state != BlockState::kFree || first->is_split() || segment.pool->retained) {
       ++it;
       continue;
     }

@@ -79,6 +79,8 @@ struct StreamPool {
   std::array<Block*, kNumBins> bins{};
   size_t binned_bytes = 0;
   std::array<std::set<Block*, BySizeThenAddress>, kNumStatKinds> free;  // kSmallPool and kLargePool
+  bool is_private = false;  // of a MemoryPool: serves its stream only during captures
+  bool retained = false;    // its MemoryPool is alive: segments are not returned to the plug-in
 };
 
 // One allocation from the plug-in.
@@ -95,9 +97,14 @@ class BlockHeap {
   StatCounters stats;
 
   StreamPool& pool(Stream& stream);
+  // A private pool of the stream for a new MemoryPool.
+  StreamPool& private_pool(Stream& stream);
+  // Replaces the pool that serves the stream and returns the previous one, which may be null.
+  StreamPool* exchange_pool(const Stream& stream, StreamPool* pool);
 
   // The fast paths. Bin b holds blocks of (b + 1) * kMinBlock bytes.
   Block* take_binned(const Stream& stream, size_t bin, size_t requested);
+  Block* take_binned(StreamPool& pool, size_t bin, size_t requested);
   // Returns false if the block cannot go into a bin.
   bool free_to_bin(Block* block);
 
@@ -164,11 +171,14 @@ inline void BlockHeap::count_allocation(Block* block, StatKind kind, size_t requ
 // A binned block is always part of a split segment: segments are larger than kMaxBinned.
 inline Block* BlockHeap::take_binned(const Stream& stream, size_t bin, size_t requested) {
   StreamPool* pool = by_stream_[stream.id];
-  if (pool == nullptr) return nullptr;
-  Block* block = pool->bins[bin];
+  return pool != nullptr ? take_binned(*pool, bin, requested) : nullptr;
+}
+
+inline Block* BlockHeap::take_binned(StreamPool& pool, size_t bin, size_t requested) {
+  Block* block = pool.bins[bin];
   if (block == nullptr) return nullptr;
-  pool->bins[bin] = block->link;
-  pool->binned_bytes -= block->size;
+  pool.bins[bin] = block->link;
+  pool.binned_bytes -= block->size;
   stats.decrease(kInactiveSplit, kSmallPool, 1);
   stats.decrease(kInactiveSplitBytes, kSmallPool, static_cast<int64_t>(block->size));
   count_allocation(block, kSmallPool, requested);

@@ -46,7 +46,7 @@ bool StreamUses::done(std::vector<Stream*>& busy) {
 void StreamUses::wait() {
   for (const Use& use : uses_) {
     if (use.event != nullptr) {
-      use.event->synchronize();
+      if (!use.event->captured()) use.event->synchronize();
     } else {
       use.stream->wait();
     }

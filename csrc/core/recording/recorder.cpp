@@ -63,8 +63,7 @@ bool Recorder::find(const void* address, uint32_t* memory, int64_t* offset) cons
 
 void Recorder::begin_segment() {
   refused_.clear();
-  drawn_.clear();
-  random_arguments_.clear();
+  draws_.clear();
   first_step_ = recording_->steps.size();
   first_count_ = recording_->counts.size();
   first_draw_ = recording_->draws.size();
@@ -72,9 +71,7 @@ void Recorder::begin_segment() {
 }
 
 std::string Recorder::end_segment() {
-  for (const Drawn& drawn : drawn_) {
-    if (!drawn.used) refuse("it draws random numbers, but no kernel receives their seed and offset");
-  }
+  if (!draws_.all_used()) refuse("it draws random numbers, but no kernel receives their seed and offset");
   if (refused_.empty()) return "";
   recording_->steps.erase(recording_->steps.begin() + static_cast<ptrdiff_t>(first_step_), recording_->steps.end());
   recording_->counts.resize(first_count_);
@@ -155,91 +152,32 @@ bool Recorder::patch(RecordedStep& step, void** address, const void* value) {
   return true;
 }
 
-void Recorder::bind_draws(RecordedStep& step, const std::function<int64_t*(uint32_t)>& slot_of) {
-  for (const auto& [argument, state] : random_arguments_) {
-    bool known = false;
-    for (size_t i = 0; i < drawn_.size() && !known; ++i) {
-      if (drawn_[i].state.seed != state.seed || state.offset < drawn_[i].state.offset ||
-          state.offset >= drawn_[i].state.offset + recording_->draws[first_draw_ + i]) {
-        continue;
-      }
-      drawn_[i].used = known = true;
-      step.draws.push_back(
-          {first_draw_ + i, state.offset - drawn_[i].state.offset, slot_of(argument), slot_of(argument + 1)});
-    }
-    if (!known) refuse("its random numbers do not come from the default generator");
-  }
-  random_arguments_.clear();
+void Recorder::add_step(RecordedStep step) {
+  if (!draws_.bind(step, first_draw_)) refuse("its random numbers do not come from the default generator");
+  step.tick = tick();
+  recording_->steps.push_back(std::move(step));
 }
 
 void Recorder::on_launch(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups,
                          const HpLaunchArg* args, uint32_t num_args) {
   if (&stream != &stream_) return refuse("it runs on another stream");
-  RecordedStep step(RecordedStep::kPortable, &op);
-  step.portable = &kernel;
-  step.groups = groups;
-  constexpr size_t kUnit = 16;
-  size_t bytes = 0;
-  for (uint32_t i = 0; i < num_args; ++i) bytes += (args[i].bytes + kUnit - 1) / kUnit * kUnit;
-  step.values.reset(new unsigned char[bytes]);
-  step.args.assign(args, args + num_args);
-  size_t offset = 0;
-  for (HpLaunchArg& arg : step.args) {
-    unsigned char* const value = &step.values[offset];
-    if (arg.is_pointer != 0) {
-      void* pointer;
-      std::memcpy(&pointer, arg.value, sizeof(pointer));
-      if (!patch(step, reinterpret_cast<void**>(value), pointer)) return;
-    } else {
-      std::memcpy(value, arg.value, arg.bytes);
-    }
-    arg.value = value;
-    offset += (arg.bytes + kUnit - 1) / kUnit * kUnit;
+  RecordedStep step = RecordedStep::of(op, kernel, groups, args, num_args);
+  for (const HpLaunchArg& arg : step.args) {
+    auto* const slot = static_cast<void**>(const_cast<void*>(arg.value));
+    if (arg.is_pointer != 0 && !patch(step, slot, *slot)) return;
   }
-  bind_draws(step, [&](uint32_t k) { return static_cast<int64_t*>(const_cast<void*>(step.args[k].value)); });
-  step.tick = tick();
-  recording_->steps.push_back(std::move(step));
+  add_step(std::move(step));
 }
 
 void Recorder::on_launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args,
                          int32_t num_args) {
   if (&stream != &stream_) return refuse("it runs on another stream");
-  RecordedStep step(RecordedStep::kVendor, const_cast<Operator*>(&op));  // operators are interned, never const objects
-  step.vendor = &kernel;
-  size_t tensors = 0, dimensions = 0;
-  for (int32_t i = 0; i < num_args; ++i) {
-    if (args[i].type_index != kTVMFFIDLTensorPtr) continue;
-    ++tensors;
-    dimensions += 2 * static_cast<size_t>(static_cast<const DLTensor*>(args[i].v_ptr)->ndim);
+  std::optional<RecordedStep> step = RecordedStep::of(op, kernel, args, num_args);
+  if (!step) return refuse("a vendor kernel takes an argument that is valid only during the call");
+  for (DLTensor& tensor : step->tensors) {
+    if (!patch(*step, &tensor.data, tensor.data)) return;
   }
-  step.tensors.reserve(tensors);  // `any` points into it
-  step.dimensions.reset(new int64_t[dimensions]);
-  int64_t* next = step.dimensions.get();
-  for (int32_t i = 0; i < num_args; ++i) {
-    TVMFFIAny value = args[i];
-    if (value.type_index == kTVMFFIDLTensorPtr) {
-      DLTensor& tensor = step.tensors.emplace_back(*static_cast<const DLTensor*>(value.v_ptr));
-      auto copy_dimensions = [&](int64_t* from) {
-        if (from == nullptr) return from;
-        int64_t* const copy = next;
-        next = std::copy(from, from + tensor.ndim, next);
-        return copy;
-      };
-      tensor.shape = copy_dimensions(tensor.shape);
-      tensor.strides = copy_dimensions(tensor.strides);
-      if (!patch(step, &tensor.data, tensor.data)) return;
-      value.v_ptr = &tensor;
-    } else if (value.type_index >= kTVMFFIStaticObjectBegin) {
-      TVMFFIObjectIncRef(value.v_obj);
-    } else if (value.type_index == kTVMFFIRawStr || value.type_index == kTVMFFIByteArrayPtr ||
-               value.type_index == kTVMFFIObjectRValueRef || value.type_index == kTVMFFIOpaquePtr) {
-      return refuse("a vendor kernel takes an argument that is valid only during the call");
-    }
-    step.any.push_back(value);
-  }
-  bind_draws(step, [&](uint32_t k) { return &step.any[k].v_int64; });
-  step.tick = tick();
-  recording_->steps.push_back(std::move(step));
+  add_step(std::move(*step));
 }
 
 void Recorder::on_copy(void* to, const void* from, size_t bytes, Stream& stream) {
@@ -262,12 +200,10 @@ void Recorder::on_count(Operator& op, Tier tier) {
 // ---- Random numbers
 
 void Recorder::on_draw(PhiloxState state, uint64_t blocks) {
-  drawn_.push_back({state, false});
+  draws_.draw(state, blocks);
   recording_->draws.push_back(blocks);
 }
 
-void Recorder::on_random_arguments(uint32_t argument, PhiloxState state) {
-  random_arguments_.emplace_back(argument, state);
-}
+void Recorder::on_random_arguments(uint32_t argument, PhiloxState state) { draws_.add_arguments(argument, state); }
 
 }  // namespace hp

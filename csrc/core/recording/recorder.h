@@ -51,7 +51,7 @@ class Recorder {
   // Arguments `argument` and `argument` + 1 of the next launch are the generator's seed and offset.
   void on_random_arguments(uint32_t argument, PhiloxState state);
   // The launch was declined: drop its random-number arguments.
-  void on_decline() { random_arguments_.clear(); }
+  void on_decline() { draws_.drop_arguments(); }
   // Marks the segment as not replayable. `why` completes a sentence about the segment: "it copies to the host".
   void refuse(const std::string& why);
 
@@ -79,8 +79,7 @@ class Recorder {
   // Removes memory that overlaps the range: it was freed, and the range is allocated again.
   void forget(const char* begin, const char* end);
   bool patch(RecordedStep& step, void** address, const void* value);
-  // Binds the step's random arguments to draws; `slot_of` returns the address of an argument's value.
-  void bind_draws(RecordedStep& step, const std::function<int64_t*(uint32_t)>& slot_of);
+  void add_step(RecordedStep step);
 
   Stream& stream_;
   Recorder* const previous_;
@@ -92,12 +91,7 @@ class Recorder {
   const void* fault_record_ = nullptr;
 
   // The current segment.
-  struct Drawn {
-    PhiloxState state;
-    bool used;
-  };
-  std::vector<Drawn> drawn_;
-  std::vector<std::pair<uint32_t, PhiloxState>> random_arguments_;
+  RandomDraws draws_;
   std::string refused_;
   size_t first_step_ = 0, first_count_ = 0, first_draw_ = 0, first_memory_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "core/recording/recording.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/dispatch/launch.h"
 
@@ -10,6 +11,86 @@ RecordedStep::~RecordedStep() {
   for (const TVMFFIAny& value : any) {
     if (value.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(value.v_obj);
   }
+}
+
+RecordedStep RecordedStep::of(Operator& op, const PortableKernel& kernel, int64_t groups, const HpLaunchArg* args,
+                              uint32_t num_args) {
+  RecordedStep step(kPortable, &op);
+  step.portable = kernel;
+  step.groups = groups;
+  constexpr size_t kUnit = 16;
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < num_args; ++i) bytes += (args[i].bytes + kUnit - 1) / kUnit * kUnit;
+  step.values.reset(new unsigned char[bytes]);
+  step.args.assign(args, args + num_args);
+  size_t offset = 0;
+  for (HpLaunchArg& arg : step.args) {
+    std::memcpy(&step.values[offset], arg.value, arg.bytes);
+    arg.value = &step.values[offset];
+    offset += (arg.bytes + kUnit - 1) / kUnit * kUnit;
+  }
+  return step;
+}
+
+std::optional<RecordedStep> RecordedStep::of(const Operator& op, const Kernel& kernel, const TVMFFIAny* args,
+                                             int32_t num_args) {
+  RecordedStep step(kVendor, const_cast<Operator*>(&op));  // operators are interned, never const objects
+  step.vendor = &kernel;
+  size_t tensors = 0, dimensions = 0;
+  for (int32_t i = 0; i < num_args; ++i) {
+    if (args[i].type_index != kTVMFFIDLTensorPtr) continue;
+    ++tensors;
+    dimensions += 2 * static_cast<size_t>(static_cast<const DLTensor*>(args[i].v_ptr)->ndim);
+  }
+  step.tensors.reserve(tensors);  // `any` points into it
+  step.dimensions.reset(new int64_t[dimensions]);
+  int64_t* next = step.dimensions.get();
+  for (int32_t i = 0; i < num_args; ++i) {
+    TVMFFIAny value = args[i];
+    if (value.type_index == kTVMFFIDLTensorPtr) {
+      DLTensor& tensor = step.tensors.emplace_back(*static_cast<const DLTensor*>(value.v_ptr));
+      auto copy_dimensions = [&](int64_t* from) {
+        if (from == nullptr) return from;
+        int64_t* const copy = next;
+        next = std::copy(from, from + tensor.ndim, next);
+        return copy;
+      };
+      tensor.shape = copy_dimensions(tensor.shape);
+      tensor.strides = copy_dimensions(tensor.strides);
+      value.v_ptr = &tensor;
+    } else if (value.type_index >= kTVMFFIStaticObjectBegin) {
+      TVMFFIObjectIncRef(value.v_obj);
+    } else if (value.type_index == kTVMFFIRawStr || value.type_index == kTVMFFIByteArrayPtr ||
+               value.type_index == kTVMFFIObjectRValueRef || value.type_index == kTVMFFIOpaquePtr) {
+      return std::nullopt;
+    }
+    step.any.push_back(value);
+  }
+  return step;
+}
+
+bool RandomDraws::bind(RecordedStep& step, size_t first) {
+  bool all_known = true;
+  for (const auto& [argument, state] : arguments_) {
+    bool known = false;
+    for (size_t i = 0; i < drawn_.size() && !known; ++i) {
+      Drawn& drawn = drawn_[i];
+      if (drawn.state.seed != state.seed || state.offset < drawn.state.offset ||
+          state.offset >= drawn.state.offset + drawn.blocks) {
+        continue;
+      }
+      drawn.used = known = true;
+      step.draws.push_back(
+          {first + i, state.offset - drawn.state.offset, step.integer(argument), step.integer(argument + 1)});
+    }
+    all_known = all_known && known;
+  }
+  arguments_.clear();
+  return all_known;
+}
+
+bool RandomDraws::all_used() const {
+  return std::all_of(drawn_.begin(), drawn_.end(), [](const Drawn& drawn) { return drawn.used; });
 }
 
 namespace {
@@ -78,7 +159,7 @@ void Recording::Replay::launch_step(RecordedStep& step) {
     *draw.offset = static_cast<int64_t>(drawn_[draw.draw].offset + draw.delta);
   }
   if (step.kind == RecordedStep::kPortable) {
-    launch_groups(*step.op, *step.portable, stream_, step.groups, step.args.data(),
+    launch_groups(*step.op, step.portable, stream_, step.groups, step.args.data(),
                   static_cast<uint32_t>(step.args.size()));
   } else if (!launch(*step.op, *step.vendor, stream_, step.any.data(), static_cast<int32_t>(step.any.size()))) {
     throw Error(HP_ERROR, stream_.device.name() + ": kernel '" + step.vendor->name + "' declined " + step.op->name +

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,9 @@ struct RecordedMemory : PlannedBuffer {
   size_t allocated_tick = 0, freed_tick = 0;  // see Recorder::tick
 };
 
-// One launch or copy. Each replay patches addresses into its arguments.
+// One launch or copy. Each replay of a Recording patches addresses into its arguments; a DeviceGraph keeps them.
 struct RecordedStep {
-  enum Kind { kPortable, kVendor, kCopy } kind;
+  enum Kind { kPortable, kVendor, kCopy, kGraph } kind;
   Operator* op;
   size_t tick = 0;  // see Recorder::tick
 
@@ -52,7 +53,7 @@ struct RecordedStep {
   std::vector<Draw> draws;
 
   // Portable kernels.
-  const PortableKernel* portable = nullptr;
+  PortableKernel portable;
   int64_t groups = 0;
   std::vector<HpLaunchArg> args;
   std::unique_ptr<unsigned char[]> values;  // storage that `args` points into
@@ -63,13 +64,53 @@ struct RecordedStep {
   std::vector<DLTensor> tensors;
   std::unique_ptr<int64_t[]> dimensions;
 
-  // Copies on the device: patches[0] is the destination, patches[1] the source.
+  // Copies on the device. In a Recording, patches[0] is the destination and patches[1] the source.
   size_t bytes = 0;
+  void* to = nullptr;
+  const void* from = nullptr;
+
+  // Work that the plug-in captured.
+  HpGraph graph = nullptr;
+
+  // Copies the launch and its arguments.
+  static RecordedStep of(Operator& op, const PortableKernel& kernel, int64_t groups, const HpLaunchArg* args,
+                         uint32_t num_args);
+  // The same for a vendor kernel; null if an argument is valid only during the call.
+  static std::optional<RecordedStep> of(const Operator& op, const Kernel& kernel, const TVMFFIAny* args,
+                                        int32_t num_args);
+  // The addresses of argument k, which must be an integer.
+  int64_t* integer(uint32_t k) {
+    return kind == kPortable ? static_cast<int64_t*>(const_cast<void*>(args[k].value)) : &any[k].v_int64;
+  }
 
   RecordedStep(Kind kind, Operator* op) : kind(kind), op(op) {}
   RecordedStep(RecordedStep&&) = default;
   RecordedStep& operator=(RecordedStep&&) = default;
   ~RecordedStep();
+};
+
+// Random draws of the default generator while launches are recorded, and the launches that use them.
+class RandomDraws {
+ public:
+  void draw(PhiloxState state, uint64_t blocks) { drawn_.push_back({state, blocks, blocks == 0}); }
+  // Arguments `argument` and `argument` + 1 of the next launch are a seed and an offset.
+  void add_arguments(uint32_t argument, PhiloxState state) { arguments_.emplace_back(argument, state); }
+  bool has_arguments() const { return !arguments_.empty(); }
+  void drop_arguments() { arguments_.clear(); }
+  // Binds the arguments of the launch to their draws, of which the first has the index `first`. False if one of them
+  // does not come from a draw.
+  bool bind(RecordedStep& step, size_t first);
+  bool all_used() const;
+  void clear() { drawn_.clear(), arguments_.clear(); }
+
+ private:
+  struct Drawn {
+    PhiloxState state;
+    uint64_t blocks;
+    bool used;
+  };
+  std::vector<Drawn> drawn_;
+  std::vector<std::pair<uint32_t, PhiloxState>> arguments_;
 };
 
 class Recording {

@@ -31,6 +31,10 @@ void* DeviceFault::arm(Stream& stream) {
 
 std::unique_ptr<DeviceFault::Record> DeviceFault::read(Stream& stream) {
   if (!armed_.load(std::memory_order_relaxed) || !armed_.exchange(false, std::memory_order_acq_rel)) return nullptr;
+  return read_always(stream);
+}
+
+std::unique_ptr<DeviceFault::Record> DeviceFault::read_always(Stream& stream) {
   auto record = std::make_unique<Record>();
   stream.device.copy_to_host(record.get(), memory_.load(std::memory_order_acquire), sizeof(Record), stream);
   return record;

@@ -233,6 +233,7 @@ void Plugin::adopt_table(const HpPlugin* source) {
   compiler = full_size(table.compiler);
   collectives = full_size(table.collectives);
   tracing = full_size(table.tracing);
+  graphs = full_size(table.graphs);
   if (table.streams != nullptr) {
     require(origin, "HpStreams",
             {{"create", streams.create}, {"destroy", streams.destroy}, {"synchronize", streams.synchronize}});
@@ -274,6 +275,13 @@ void Plugin::adopt_table(const HpPlugin* source) {
     }
   }
   if (table.tracing != nullptr) require(origin, "HpTracing", {{"start", tracing.start}, {"stop", tracing.stop}});
+  if (table.graphs != nullptr) {
+    require(origin, "HpGraphs",
+            {{"begin_capture", graphs.begin_capture},
+             {"end_capture", graphs.end_capture},
+             {"launch", graphs.launch},
+             {"destroy", graphs.destroy}});
+  }
   if (table.kernels == nullptr) table.num_kernels = 0;
 
   check(table.device_count(&device_count), origin + ": device_count");
@@ -304,6 +312,7 @@ std::vector<std::string> Plugin::extensions() const {
   add("compiler", compiler.compile != nullptr);
   add("collectives", collectives.create != nullptr);
   add("tracing", tracing.start != nullptr);
+  add("graphs", graphs.launch != nullptr);
   return present;
 }
 

@@ -29,6 +29,7 @@ class Plugin {
   HpCompiler compiler{};
   HpCollectives collectives{};
   HpTracing tracing{};
+  HpGraphs graphs{};
 
   std::string name;
   std::string origin;

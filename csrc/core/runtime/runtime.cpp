@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 
 #include "core/dispatch/operator.h"
 #include "core/memory/allocator.h"
+#include "core/recording/graph_capture.h"
 #include "core/recording/recorder.h"
 #include "core/tracing/host_events.h"
 #include "core/tracing/tracer.h"
@@ -63,20 +65,47 @@ std::string Stream::recent_operators() const {
 }
 
 void Stream::synchronize() {
+  if (GraphCapture* active = capture()) active->refuse_wait();
   const WaitScope traced("wait for a stream", device);
   std::unique_ptr<DeviceFault::Record> fault = fault_.read(*this);
+  std::vector<std::pair<Stream*, std::unique_ptr<DeviceFault::Record>>> watched;
+  if (watches_faults_.load(std::memory_order_relaxed)) {
+    std::vector<Stream*> others;
+    {
+      std::lock_guard<std::mutex> lock(watched_mutex_);
+      others.swap(watched_);
+      watches_faults_.store(false, std::memory_order_relaxed);
+    }
+    for (Stream* other : others) watched.emplace_back(other, other->fault_.read_always(*this));
+  }
   try {
     wait();
   } catch (const Error& error) {
-    if (error.status == HP_TIMEOUT) fault.release();  // leaked: the queued copy may still write to it
+    if (error.status == HP_TIMEOUT) {  // leaked: the queued copies may still write to them
+      fault.release();
+      for (auto& [other, record] : watched) record.release();
+    }
     throw;
   }
+  for (auto& [other, record] : watched) other->fault_.raise(*this, *record);
   if (fault) fault_.raise(*this, *fault);
 }
 
+void* Stream::fault_record() {
+  if (GraphCapture* active = capture()) return active->fault_record();
+  return fault_.arm(*this);
+}
+
+void Stream::watch_faults_of(Stream& other) {
+  std::lock_guard<std::mutex> lock(watched_mutex_);
+  if (std::find(watched_.begin(), watched_.end(), &other) == watched_.end()) watched_.push_back(&other);
+  watches_faults_.store(true, std::memory_order_relaxed);
+}
+
 void Stream::wait() {
+  if (GraphCapture* active = capture()) active->refuse_wait();
   if (!device.plugin.has_streams()) return;
-  const HpStatus status = device.plugin.streams.synchronize(device.index, handle_, Runtime::timeout_ms());
+  const HpStatus status = device.plugin.streams.synchronize(device.index, handle(), Runtime::timeout_ms());
   if (status == HP_OK) {
     synchronized_launches_.store(launches_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     return;
@@ -91,19 +120,21 @@ void Stream::wait() {
 bool Stream::query() {
   const HpStreams& streams = device.plugin.streams;
   if (!device.plugin.has_streams()) return true;
+  if (GraphCapture* active = capture()) active->refuse_wait();
   if (streams.query == nullptr) {
     wait();
     return true;
   }
-  const HpStatus status = streams.query(device.index, handle_);
+  const HpStatus status = streams.query(device.index, handle());
   if (status == HP_NOT_READY) return false;
   HP_CHECK(status, device.name() + ": query of stream " + std::to_string(id));
   return true;
 }
 
 void Stream::call_host(void (*function)(void*), void* data) {
+  if (GraphCapture* active = capture()) active->refuse("it calls a function on the host");
   if (device.plugin.streams.call_host != nullptr) {
-    HP_CHECK(device.plugin.streams.call_host(device.index, handle_, function, data),
+    HP_CHECK(device.plugin.streams.call_host(device.index, handle(), function, data),
              device.name() + ": host function on stream " + std::to_string(id));
     return;
   }
@@ -119,6 +150,13 @@ void Stream::call_host(void (*function)(void*), void* data) {
 // ---- Event
 
 void Event::record(Stream& stream) {
+  if (const GraphCapture* active = stream.capture()) {
+    captured_in_ = active->number;  // captured work runs in the order of its launches: there is nothing to record
+    stream_ = &stream;
+    recorded_ = true;
+    return;
+  }
+  captured_in_ = 0;
   if (handle_ != nullptr) {
     HP_CHECK(device.plugin.events.record(device.index, handle_, stream.handle()),
              device.name() + ": record of an event");
@@ -131,13 +169,21 @@ void Event::record(Stream& stream) {
 }
 
 void Event::block(Stream& stream) {
-  if (handle_ == nullptr || !recorded_) return;
+  if (!recorded_) return;
+  if (captured()) {
+    GraphCapture* const active = stream_->capture();
+    if (active != nullptr && active->number == captured_in_ && stream.capture() != active) active->join(stream);
+    return;
+  }
+  if (handle_ == nullptr) return;
+  if (stream.capture() != nullptr) return synchronize();  // recorded before the capture: wait once
   HP_CHECK(device.plugin.events.wait(stream.device.index, handle_, stream.handle()),
            stream.device.name() + ": wait for an event");
 }
 
 void Event::synchronize() {
-  if (handle_ == nullptr || !recorded_) return;
+  if (captured() && stream_->capture() != nullptr) stream_->capture()->refuse_wait();
+  if (handle_ == nullptr || !recorded_ || captured()) return;
   const WaitScope traced("wait for an event", device);
   const HpStatus status = device.plugin.events.synchronize(device.index, handle_, Runtime::timeout_ms());
   if (status == HP_OK) return;
@@ -146,7 +192,7 @@ void Event::synchronize() {
 }
 
 bool Event::query() {
-  if (handle_ == nullptr || !recorded_) return true;
+  if (handle_ == nullptr || !recorded_ || captured()) return true;
   const HpStatus status = device.plugin.events.query(device.index, handle_);
   if (status == HP_NOT_READY) return false;
   HP_CHECK(status, device.name() + ": query of an event");
@@ -159,6 +205,11 @@ double Event::elapsed_ms(const Event& end) const {
   }
   if (!recorded_ || !end.recorded_) {
     throw Error(HP_INVALID_ARGUMENT, "elapsed_time: record both events first");
+  }
+  if (captured() || end.captured()) {
+    throw Error(
+        HP_INVALID_ARGUMENT,
+        "elapsed_time: an event was recorded in a graph capture, which has no time: record it around the replay");
   }
   if (handle_ == nullptr) return static_cast<double>(end.host_time_ns_ - host_time_ns_) * 1e-6;
   if (device.plugin.events.elapsed == nullptr) {
@@ -253,6 +304,7 @@ Event* Device::acquire_event(bool timing) {
 void Device::release_event(Event* event) noexcept {
   if (event == nullptr) return;
   event->recorded_ = false;
+  event->captured_in_ = 0;
   std::lock_guard<std::mutex> lock(mutex_);
   free_events_[event->timing].push_back(event);
 }
@@ -261,7 +313,11 @@ void Device::synchronize() {
   const WaitScope traced("wait for the device", *this);
   const int count = num_streams_.load(std::memory_order_acquire);
   for (int id = 0; id < count; ++id) {
-    if (Stream* each = streams_[id].load(std::memory_order_acquire)) each->synchronize();
+    Stream* const each = streams_[id].load(std::memory_order_acquire);
+    if (each == nullptr) continue;
+    // Nothing runs on a capturing stream: only the thread that captures must not wait.
+    if (const GraphCapture* active = each->capture(); active != nullptr && !active->owned_by_this_thread()) continue;
+    each->synchronize();
   }
 }
 
@@ -292,6 +348,7 @@ std::pair<uint64_t, uint64_t> Device::memory_info() const {
 
 void Device::copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
+  if (GraphCapture* active = stream.capture()) active->refuse("it copies from the host");
   if (Recorder* active = recorder()) active->refuse("it copies from the host");
   TraceScope trace(TraceKind::kCopyToDevice, "copy to device", stream, bytes);
   HP_CHECK(plugin.table.copy_to_device(index, dst, src, bytes, stream.handle()), name() + ": copy to the device");
@@ -299,6 +356,7 @@ void Device::copy_to_device(void* dst, const void* src, size_t bytes, Stream& st
 
 void Device::copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
+  if (GraphCapture* active = stream.capture()) active->refuse("it copies to the host");
   if (Recorder* active = recorder()) active->refuse("it copies to the host");
   TraceScope trace(TraceKind::kCopyToHost, "copy to host", stream, bytes);
   HP_CHECK(plugin.table.copy_to_host(index, dst, src, bytes, stream.handle()), name() + ": copy to the host");
@@ -306,6 +364,7 @@ void Device::copy_to_host(void* dst, const void* src, size_t bytes, Stream& stre
 
 void Device::copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
+  if (GraphCapture* active = stream.capture(); active != nullptr && active->on_copy(dst, src, bytes)) return;
   TraceScope trace(TraceKind::kCopyOnDevice, "copy on device", stream, bytes);
   HP_CHECK(plugin.table.copy_on_device(index, dst, src, bytes, stream.handle()), name() + ": copy on the device");
   if (Recorder* active = recorder()) active->on_copy(dst, src, bytes, stream);
@@ -331,6 +390,7 @@ const char* fill_pattern(uint8_t value) {
 
 void Device::fill(void* dst, uint8_t value, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
+  if (GraphCapture* active = stream.capture()) active->refuse("it fills memory");
   if (Recorder* active = recorder()) active->refuse("it fills memory");
   if (plugin.table.fill_memory != nullptr) {
     TraceScope trace(TraceKind::kFill, "fill memory", stream, bytes);
@@ -422,6 +482,7 @@ void Runtime::copy_peer(Device& dst_device, void* dst, Device& src_device, const
                         Stream& stream) {
   if (bytes == 0) return;
   if (&dst_device == &src_device) return src_device.copy_on_device(dst, src, bytes, stream);
+  if (GraphCapture* active = stream.capture()) active->refuse("it copies between devices");
   if (Recorder* active = recorder()) active->refuse("it copies between devices");
   if (plugin->peer.copy != nullptr) {
     TraceScope trace(TraceKind::kCopyPeer, "copy between devices", stream, bytes);

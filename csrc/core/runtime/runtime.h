@@ -23,6 +23,7 @@ constexpr int kMaxRuntimes = 8;
 
 class CachingAllocator;
 class Device;
+class GraphCapture;
 class Runtime;
 struct Operator;
 
@@ -32,7 +33,9 @@ class Stream {
   Device& device;
   const int64_t id;  // 0 is the device's default stream
   const int priority;
-  HpStream handle() const { return handle_; }
+  HpStream handle() const { return handle_.load(std::memory_order_relaxed); }
+  // The graph capture that takes this stream's work (recording/graph_capture.h), or null.
+  GraphCapture* capture() const { return capture_.load(std::memory_order_relaxed); }
 
   // Waits for the stream and throws the fault that a kernel recorded, if any (device_fault.h).
   void synchronize();
@@ -42,7 +45,9 @@ class Stream {
   // Calls function(data) once the work queued so far is done, on any thread, or here if the plug-in cannot.
   void call_host(void (*function)(void* data), void* data);
   // Device address of the fault record, for a kernel about to be launched on this stream.
-  void* fault_record() { return fault_.arm(*this); }
+  void* fault_record();
+  // A launch on this stream uses the fault record of `other`: the next synchronization of this stream reads it too.
+  void watch_faults_of(Stream& other);
 
   // Remembers the last few operators launched, to name them in the error if the stream fails or hangs.
   void note_launch(const Operator* op) {
@@ -50,16 +55,26 @@ class Stream {
   }
   // Kernels launched since the stream was created.
   uint64_t launches() const { return launches_.load(std::memory_order_relaxed); }
+  // The operator launched last, or null.
+  const Operator* last_operator() const {
+    const uint64_t count = launches();
+    return count == 0 ? nullptr : recent_[(count - 1) % recent_.size()].load(std::memory_order_relaxed);
+  }
 
  private:
   friend class Device;
   friend class Event;
+  friend class GraphCapture;
   Stream(Device& device, int64_t id, int priority, HpStream handle)
       : device(device), id(id), priority(priority), handle_(handle) {}
   std::string recent_operators() const;
 
-  HpStream handle_;
+  std::atomic<HpStream> handle_;  // that of the capturing stream while this one takes part in its capture
+  std::atomic<GraphCapture*> capture_{nullptr};
   DeviceFault fault_;
+  std::atomic<bool> watches_faults_{false};
+  std::mutex watched_mutex_;
+  std::vector<Stream*> watched_;
   std::atomic<uint64_t> launches_{0};
   std::atomic<uint64_t> synchronized_launches_{0};
   std::array<std::atomic<const Operator*>, 8> recent_{};
@@ -78,6 +93,8 @@ class Event {
   bool query();
   double elapsed_ms(const Event& end) const;
   bool recorded() const { return recorded_; }
+  // Whether the latest record is part of a graph capture: the device never reaches it.
+  bool captured() const { return captured_in_ != 0; }
 
  private:
   friend class Device;
@@ -85,6 +102,7 @@ class Event {
   HpEvent handle_;
   Stream* stream_ = nullptr;  // last recorded on
   bool recorded_ = false;
+  uint64_t captured_in_ = 0;  // number of the capture; 0: none
   int64_t host_time_ns_ = 0;  // replaces the device timestamp if the plug-in has no events
 };
 

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/recording/graph_capture.h"
 #include "dispatch/decomposition.h"
 #include "dispatch/layouts.h"
 #include "dispatch/tool_intercept.h"
@@ -398,6 +399,7 @@ void cpu_tier(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
     TORCH_CHECK_NOT_IMPLEMENTED(false, op.name, " would run on the CPU, which a fallback rule forbids",
                                 python_location());
   }
+  if (GraphCapture* capture = current_stream(device_at(-1)).capture()) capture->refuse(op.name, "it runs on the CPU");
   ++calls_of_this_thread;
   HostCall call(handle, op, stack);
   TORCH_CHECK_NOT_IMPLEMENTED(call.has_kernel() || has_decomposition(op), op.name, " has neither a kernel for ",

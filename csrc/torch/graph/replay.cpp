@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/dispatch/tier_rules.h"
+#include "core/recording/graph_capture.h"
 #include "core/tracing/host_events.h"
 #include "runtime/adapter.h"
 #include "runtime/generator.h"
@@ -445,7 +446,9 @@ std::string GraphRunner::reason() const {
 std::vector<c10::IValue> GraphRunner::run(std::vector<c10::IValue> inputs) {
   const bool tools = rules_in_force() || any_intercepted();
   const bool watched = observer_count.load(std::memory_order_relaxed) > tracing_observers();
-  if (record && !tools && !watched) {
+  // Launches of a graph capture are recorded by the capture.
+  const bool capturing = current_stream(device_at(-1)).capture() != nullptr;
+  if (record && !tools && !watched && !capturing) {
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (lock.owns_lock()) {
       std::vector<int64_t> signature = signature_of(inputs);

@@ -14,6 +14,7 @@
 #include <ATen/ops/view_as_real.h>
 
 #include "core/dispatch/cpu_tier_call.h"
+#include "core/recording/graph_capture.h"
 #include "core/tensor/copy_views.h"
 #include "ops/complex_parts.h"
 #include "ops/op_helpers.h"
@@ -245,6 +246,9 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
   return dst;
 }
 at::Scalar local_scalar_dense(const Tensor& self) {
+  if (GraphCapture* capture = current_stream(device_holding(self)).capture()) {
+    capture->refuse("aten::_local_scalar_dense (Tensor.item)", "it copies to the host");
+  }
   const Tensor value = queue_copy_to_cpu(self);
   synchronize_or_leak(current_stream(device_holding(self)), value, self);
   return value.item();
@@ -311,6 +315,9 @@ void copy_tensor(const Tensor& dst, const Tensor& source, bool non_blocking) {
   }
   TORCH_CHECK(to_device ? src.is_cpu() : dst.is_cpu(), "cannot copy from ", src.device(), " to ", dst.device(),
               ": copy through the CPU with .cpu()");
+  if (GraphCapture* capture = current_stream(device_holding(to_device ? dst : src)).capture()) {
+    capture->refuse(copy_operator().name, to_device ? "it copies from the host" : "it copies to the host");
+  }
   if (to_device) {
     copy_to_device(dst, src, non_blocking);
   } else {

@@ -4,6 +4,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "runtime/adapter.h"
+#include "runtime/device_graph.h"
 
 namespace hp::torch_adapter {
 namespace {
@@ -59,6 +60,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(const c10::Stream stream) const override { return from_torch(stream).handle(); }
   bool queryStream(const c10::Stream& stream) const override { return from_torch(stream).query(); }
   void synchronizeStream(const c10::Stream& stream) const override { from_torch(stream).synchronize(); }
+
+#ifdef HP_TORCH_GRAPHS
+  bool isStreamCapturing(const c10::Stream& stream) const override { return from_torch(stream).capture() != nullptr; }
+#endif
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
               const c10::EventFlag flag) const override {

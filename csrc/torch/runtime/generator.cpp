@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "core/recording/graph_capture.h"
 #include "core/recording/recorder.h"
 #include "runtime/adapter.h"
 
@@ -99,6 +100,12 @@ PhiloxState take_blocks(const std::optional<at::Generator>& generator, c10::Devi
     } else {
       active->refuse("it draws from a generator argument");
     }
+  }
+  if (GraphCapture* capture = current_stream(device_at(index)).capture()) {
+    if (used != default_generator(index)) {
+      capture->refuse("an operator with a generator argument", "only the default generator advances between replays");
+    }
+    capture->on_draw(from, blocks);
   }
   return from;
 }

@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "runtime/adapter.h"
+#include "runtime/device_graph.h"
 #include "runtime/generator.h"
 #include "runtime/profiler.h"
 
@@ -67,6 +68,7 @@ void attach(Runtime& runtime) {
   pinned = new PinnedAllocator(runtime);
   at::RegisterPrivateUse1HooksInterface(new Hooks);
   register_profiler();
+  register_graphs();
 }
 
 PinnedAllocator& pinned_allocator() { return *pinned; }

@@ -197,6 +197,8 @@ PYBIND11_MODULE(HARDPOINT_TORCH_MODULE, m) {
   m.def("open_storage", &open_storage);
 
   bind_graph(m);
+  bind_device_graphs(m);
+  bind_graphed_calls(m);
   bind_distributed(m);
 
   m.def("time_add", &time_add);

@@ -37,6 +37,17 @@ bool Stream::try_reuse() {
   return true;
 }
 
+bool Stream::begin_capture() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return !std::exchange(capturing_, true);
+}
+
+std::vector<CapturedTask> Stream::end_capture() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  capturing_ = false;
+  return std::exchange(captured_, {});
+}
+
 void Stream::record_error(HpStatus status, const char* operator_name, const char* what) {
   char text[64];
   snprintf(text, sizeof text, "sim:%d stream %d: ", device_, number_);

@@ -10,12 +10,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "config.h"
 #include "hardpoint/plugin.h"
@@ -29,6 +31,18 @@ namespace sim {
 // Communication waits for other processes, so it never runs on the calling thread.
 enum class TaskKind { kernel, copy, fill, marker, communication };
 
+// A task that a graph queues again at each of its launches.
+struct CapturedTask {
+  TaskKind kind;
+  bool tiny;
+  const char* operator_name;
+  std::function<void()> run;
+};
+
+// The operator of the captured task that this thread queues; null outside launches of graphs.
+inline thread_local const char* captured_operator = nullptr;
+inline const char* operator_name() { return captured_operator ? captured_operator : host->operator_name(); }
+
 class Stream {
  public:
   Stream(int device, int number) : device_(device), number_(number) {}
@@ -40,6 +54,10 @@ class Stream {
   // Calls `work` once, here or on the worker. `tiny`: cheap enough to run here if the stream is idle.
   template <class Work>
   void submit(TaskKind kind, bool tiny, Work&& work);
+
+  // Until end_capture, `submit` stores tasks instead of queuing them. False if a capture is active.
+  bool begin_capture();
+  std::vector<CapturedTask> end_capture();
 
   HpStatus synchronize(uint32_t timeout_ms);
   // The first error since the last report, or null.
@@ -86,10 +104,12 @@ class Stream {
   const int device_, number_;
   std::atomic<bool> in_use_{true};
 
-  std::mutex mutex_;  // guards the ring's tail, the sleep flags and inline work
+  std::mutex mutex_;  // guards the ring's tail, the sleep flags, the capture and inline work
   std::condition_variable work_ready_, work_done_;
   bool worker_sleeps_ = false;
   int waiters_ = 0;
+  bool capturing_ = false;
+  std::vector<CapturedTask> captured_;
   // Number of tasks finished and queued so far; task n uses slot n % kSlots.
   std::atomic<uint64_t> head_{0}, tail_{0};
   std::unique_ptr<Slot[]> ring_;  // allocated when the worker starts
@@ -106,7 +126,7 @@ class Stream {
 inline Stream::InjectedFaults Stream::inject(TaskKind kind) {
   InjectedFaults injected;
   if (!faults_armed() || kind == TaskKind::marker) return injected;
-  const char* const name = host->operator_name();
+  const char* const name = operator_name();
   const bool copies = kind == TaskKind::copy || kind == TaskKind::fill;
   injected.failure = take_fault(copies ? FaultKind::copy : FaultKind::kernel, name);
   if (!copies) injected.hang = take_fault(FaultKind::hang, name);
@@ -117,13 +137,19 @@ template <class Work>
 void Stream::submit(TaskKind kind, bool tiny, Work&& work) {
   using Task = std::decay_t<Work>;
   static_assert(sizeof(Task) <= kTaskBytes && alignof(Task) <= 16, "the task must fit into a slot");
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (__builtin_expect(capturing_, 0)) {
+    if (kind == TaskKind::communication) throw StatusError(HP_NOT_SUPPORTED, "a graph cannot capture a collective");
+    auto task = std::make_shared<Task>(std::forward<Work>(work));
+    captured_.push_back({kind, tiny, operator_name(), [task] { (*task)(); }});
+    return;
+  }
   const InjectedFaults injected = inject(kind);
   const bool faulted = injected.failure != 0 || injected.hang != 0;
   const uint64_t launch = kind == TaskKind::marker ? 0 : traced_launch();
-  std::unique_lock<std::mutex> lock(mutex_);
   // A deterministic device is always idle here, except behind communication.
   if (kind != TaskKind::communication && idle() && (config.deterministic || (tiny && !faulted && !config.jitter))) {
-    if (faulted && apply_faults(injected, kind, host->operator_name())) return;
+    if (faulted && apply_faults(injected, kind, operator_name())) return;
     TaskTrace trace = trace_task(launch, kind);
     work();
     trace.finish();
@@ -139,7 +165,7 @@ void Stream::submit(TaskKind kind, bool tiny, Work&& work) {
     } destroy{task};
     if (!skip) task();
   };
-  slot.operator_name = host->operator_name();
+  slot.operator_name = operator_name();
   slot.kind = kind;
   slot.launch = launch;
   slot.injected = injected;

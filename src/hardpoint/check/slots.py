@@ -33,6 +33,7 @@ EXTENSIONS: dict[str, tuple[str, ...]] = {
         *("send", "receive", "group_start", "group_end"),
     ),
     "tracing": ("start", "stop"),
+    "graphs": ("begin_capture", "end_capture", "launch", "destroy"),
 }
 
 #: Optional slots of HpPlugin itself.
@@ -63,6 +64,7 @@ INSTEAD: dict[str, str] = {
     "fill_memory": "copies of a pattern",
     "shutdown": "nothing is called when the program ends",
     "private_function": "no functions beside the contract",
+    "graphs": "recorded launches are replayed one by one",
     # These work through the host, each on its own.
     **{f"collectives.{slot}": "through the host" for slot in EXTENSIONS["collectives"][5:]},
 }

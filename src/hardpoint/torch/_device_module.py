@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from hardpoint._runtime import core
-from hardpoint.torch import legacy_storages, memory_summary
+from hardpoint.torch import graphs, legacy_storages, memory_summary
 from hardpoint.torch.memory_history import MemoryHistory, replace_accelerator_snapshot
 
 
@@ -54,6 +54,8 @@ def make(name: str, adapter: Any) -> types.ModuleType:
                 setattr(module, attribute, getattr(instance, attribute))
     for storage_name, storage_class in legacy_storages.make(name).items():
         setattr(module, storage_name, storage_class)
+    for graph_name, value in graphs.make(name, adapter, module).items():
+        setattr(module, graph_name, value)
     sys.modules[module.__name__] = module
     _add_memory_module(module, name, adapter)
     return module
