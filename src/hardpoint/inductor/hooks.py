@@ -21,9 +21,10 @@ def install(name: str) -> None:
 
 
 def _register(name: str) -> None:
-    from hardpoint.inductor import registration
+    from hardpoint.inductor import device_graphs, registration
 
     registration.register(name)
+    device_graphs.install(name)
 
 
 class _Finder(MetaPathFinder):
