@@ -139,7 +139,7 @@ static py::object run_first(const std::vector<std::shared_ptr<GraphedCall>>& cal
     outputs.append(result.isTensor() && !result.toTensor().defined() ? py::none()
                                                                      : torch::jit::toPyObject(std::move(result)));
   }
-  return std::move(outputs);
+  return outputs;
 }
 
 void bind_graphed_calls(py::module_& m) {
