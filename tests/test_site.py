@@ -99,7 +99,7 @@ def test_header_page_is_complete(site: Path) -> None:
     _, entries = hook("plugin_header").parse(header)
     described = {e.name: e for e in entries}
     assert "(optional" in described["HpCollectives"].comment  # the comment precedes HP_GROUP_ID_BYTES
-    assert [m.name for m in described["HpPeer"].members] == ["struct_size", "copy"]
+    assert [m.name for m in described["HpPeer"].members] == ["struct_size", "copy", "can_access"]
 
 
 def test_command_page_is_complete(site: Path) -> None:

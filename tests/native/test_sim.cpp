@@ -13,6 +13,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -564,5 +566,66 @@ CHILD(jitter) {
 TEST(jitter_mode) { expect_success(run_child("jitter", {{"HARDPOINT_SIM_JITTER", "42"}})); }
 
 }  // namespace
+
+// --- contract 1.2 --------------------------------------------------------------------------------------------------
+
+TEST(fill_and_host_functions_are_ordered_on_the_stream) {
+  const HpStream stream = new_stream();
+  Memory memory(1 << 20);
+  std::vector<unsigned char> read(memory.bytes);
+  std::atomic<int> called{0};
+  for (int value = 1; value <= 3; ++value) {
+    OK(sim().fill_memory(0, memory.ptr, static_cast<uint8_t>(value), memory.bytes, stream));
+    OK(sim().streams->call_host(0, stream, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &called));
+    OK(sim().copy_to_host(0, read.data(), memory.ptr, memory.bytes, stream));
+    synchronize(0, stream);
+    CHECK(called == value);
+    CHECK(read.front() == value && read.back() == value);
+  }
+  CHECK(sim().fill_memory(0, read.data(), 0, 16, stream) == HP_INVALID_ARGUMENT);
+  CHECK_TEXT(message, "host pointer");
+  OK(sim().streams->destroy(0, stream));
+}
+
+TEST(tracing_tells_each_task_once) {
+  struct Trace {
+    std::mutex mutex;
+    std::vector<HpTraceRecord> records;
+  } trace;
+  const auto take = [](void* context, const HpTraceRecord* record) {
+    auto& to = *static_cast<Trace*>(context);
+    std::lock_guard<std::mutex> lock(to.mutex);
+    to.records.push_back(*record);
+  };
+  const HpStream streams[] = {nullptr, new_stream()};
+  const auto work = [&](uint64_t first) {  // large and small: on the worker, and on this thread
+    in_threads(2, [&](int t) {
+      Memory memory(1 << 18);
+      std::vector<char> host(memory.bytes);
+      for (uint64_t i = 0; i < 50; ++i) {
+        correlation = first == 0 ? 0 : first + static_cast<uint64_t>(t) * 100 + i;
+        OK(sim().copy_to_device(0, memory.ptr, host.data(), i % 2 ? memory.bytes : 64, streams[t]));
+      }
+      correlation = 0;
+      synchronize(0, streams[t]);
+    });
+  };
+  work(1000);  // no trace runs
+  OK(sim().tracing->start(take, &trace));
+  work(2000);
+  work(0);  // of no launch
+  OK(sim().tracing->stop());
+  work(3000);
+  CHECK(trace.records.size() == 100);
+  std::set<uint64_t> numbers;
+  for (const HpTraceRecord& each : trace.records) {
+    numbers.insert(each.correlation);
+    CHECK(each.kind == HP_TRACE_COPY && each.device == 0 && each.end_ns >= each.start_ns);
+    CHECK(each.correlation >= 2000 && each.correlation < 2200);
+    CHECK(each.stream == streams[each.correlation >= 2100]);
+  }
+  CHECK(numbers.size() == 100);
+  OK(sim().streams->destroy(0, streams[1]));
+}
 
 SIM_MAIN

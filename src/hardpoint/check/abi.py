@@ -170,8 +170,36 @@ def properties(device: str) -> str:
     told = module.get_device_properties(0)
     free, total = module.mem_get_info(0)
     expect(told.name, "no name")
+    found = core.compiler(device, 0)
+    fits = found is None or not told.max_threads_per_block or found[2] <= told.max_threads_per_block
+    expect(fits, f"a group has {told.max_threads_per_block} work-items at most, less than the preferred size")
     expect(0 <= free <= total or not total, f"{free} bytes free of {total}")
     return f"{told.name}, {total / 2**30:.1f} GiB, {told.compute_units} compute units"
+
+
+@case
+def fill_memory(device: str) -> str:
+    """A part of a tensor is filled with a byte, and nothing around it."""
+    for size in (1, 63, 1 << 17):
+        tensor = torch.zeros(size + 2, dtype=torch.uint8, device=device)
+        core.fill_memory(device, 0, tensor.data_ptr() + 1, 0xA5, size)
+        expected = torch.nn.functional.pad(torch.full((size,), 0xA5, dtype=torch.uint8), (1, 1))
+        expect(torch.equal(tensor.cpu(), expected), f"{size} bytes are not filled correctly")
+    return "filled"
+
+
+@case
+def links(device: str) -> str:
+    """Each pair of devices says whether it has a direct link, and copies work either way."""
+    count = torch.accelerator.device_count()
+    if count < 2:
+        raise Absent("one device only")
+    direct = 0
+    for index in range(1, count):
+        direct += core.can_access(device, 0, index) + core.can_access(device, index, 0)
+        there = torch.arange(5.0).to(f"{device}:0").to(f"{device}:{index}")
+        expect(torch.equal(there.to(f"{device}:0").cpu(), torch.arange(5.0)), f"copies to device {index} and back")
+    return f"{direct} of {2 * (count - 1)} links are direct"
 
 
 @case
