@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -170,3 +172,58 @@ def test_two_devices():
     f = torch.compile(lambda x, y: (x * 2).to("sim:1") + y)
     x, y = torch.randn(50), torch.randn(50)
     close(f(x.to("sim:0"), y.to("sim:1")), x * 2 + y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_convolutions_keep_their_memory_format(layout):
+    """Inductor chooses channels last for the weights by itself."""
+    torch.manual_seed(2)
+    layers = [nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 8, 3, padding=1, stride=2), nn.Flatten()]
+    expected, x = nn.Sequential(*layers), torch.randn(2, 3, 8, 8)
+    found = copy.deepcopy(expected).to("sim").to(memory_format=layout)
+    with torch._inductor.utils.fresh_inductor_cache():
+        got = torch.compile(found)(x.to("sim").to(memory_format=layout))
+        got.square().sum().backward()
+    want = expected(x)
+    want.square().sum().backward()
+    close(got.detach(), want.detach(), 1e-4)
+    for ours, theirs in zip(found.parameters(), expected.parameters(), strict=True):
+        close(ours.grad, theirs.grad, 1e-3)
+
+
+@pytest.mark.slow
+def test_flex_attention(triton_calls):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    torch.manual_seed(3)
+    length, width = 140, 16
+    given = [torch.randn(1, 2, length, width) for _ in range(3)]
+    row, column = torch.arange(length)[:, None], torch.arange(length)[None]
+
+    def plain(q, k, v):
+        scores = q @ k.transpose(-1, -2) / width**0.5 + (column - row) * 0.01
+        return scores.masked_fill(row < column, -float("inf")).softmax(-1) @ v
+
+    def bias(score, b, h, i, j):
+        return score + (j - i) * 0.01
+
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device="sim")
+    theirs = [x.clone().requires_grad_() for x in given]
+    ours = [x.to("sim").requires_grad_() for x in given]
+    want, got = plain(*theirs), torch.compile(flex_attention)(*ours, score_mod=bias, block_mask=mask)
+    close(got.detach(), want.detach(), 1e-4)
+    want.square().sum().backward()
+    got.square().sum().backward()
+    for mine, their in zip(ours, theirs, strict=True):
+        close(mine.grad, their.grad, 1e-4)
+    assert triton_calls()[1] == []
+
+
+@pytest.mark.slow
+def test_max_autotune(triton_calls):
+    f = torch.compile(lambda x, w: torch.softmax(F.relu(x @ w), -1), mode="max-autotune")
+    x, w = torch.randn(40, 50), torch.randn(50, 70)
+    for _ in range(2):
+        close(f(x.to("sim"), w.to("sim")), torch.softmax(F.relu(x @ w), -1))
+    assert triton_calls()[0] >= 2

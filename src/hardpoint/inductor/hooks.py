@@ -7,17 +7,38 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
 #: torch.compile imports this module before it compiles anything with Inductor.
 COMPILER = "torch._inductor.compile_fx"
+FLEX_ATTENTION = "torch.nn.attention.flex_attention"
 
 
 def install(name: str) -> None:
     """Register the device with Inductor: now, or when Inductor is imported."""
-    if COMPILER in sys.modules:
-        _register(name)
+    _after_import(COMPILER, lambda: _register(name))
+    _after_import(FLEX_ATTENTION, lambda: _accept_flex_attention(name))
+
+
+def _after_import(module: str, action: Callable[[], None]) -> None:
+    if module in sys.modules:
+        action()
     else:
-        sys.meta_path.insert(0, _Finder(COMPILER, lambda: _register(name)))
+        sys.meta_path.insert(0, _Finder(module, action))
+
+
+def _accept_flex_attention(name: str) -> None:
+    """FlexAttention has a list of devices; on others than those of the list, it would compile as on a GPU."""
+    module = sys.modules[FLEX_ATTENTION]
+    original = getattr(module, "_validate_device", None)
+    if original is None:
+        return
+
+    def validate_device(query: Any, key: Any, value: Any) -> None:
+        if query.device.type != name:
+            original(query, key, value)
+
+    vars(module)["_validate_device"] = validate_device
 
 
 def _register(name: str) -> None:

@@ -25,13 +25,14 @@ def register(name: str) -> None:
     from torch._inductor.codegen.triton import TritonScheduling
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
-    from hardpoint.inductor import interface, wrapper_code
+    from hardpoint.inductor import fake_convolution, interface, wrapper_code
 
     interface.register(name)
     _extend_gpu_types(name)
     _accept_triton()
     _decline_templates(name)
     _register_benchmark(name)
+    fake_convolution.register(name)
     register_backend_for_device(name, TritonScheduling, PythonWrapperCodegen)
     register_device_op_overrides(name, wrapper_code.overrides(name))
     _limit_workers(name)
