@@ -44,6 +44,10 @@ class Options:
     matrix_instr_nonkdim: int = 0
     kpack: int = 1
 
+    def __post_init__(self) -> None:
+        assert self.num_warps > 0, "num_warps must be a power of 2"
+        assert self.num_warps & (self.num_warps - 1) == 0, "num_warps must be a power of 2"
+
     def hash(self) -> str:
         """Key of Triton's cache."""
         return hashlib.sha256(repr(self).encode()).hexdigest()

@@ -317,6 +317,35 @@ def test_separate_functions_and_scalar_functions(close):
     close(out[0], torch.where(x > y, x - y, x * y))
 
 
+def test_scalars_of_tensors():
+    x, out = torch.tensor([3.0, 5.0]), empty(2)
+    kernels.scalars_of_tensors[(1,)](x.to(DEVICE), out)
+    assert out.tolist() == [-2, 5]
+
+
+# Index arithmetic in every order of divisors, masks that end inside of a part, and lengths that are no multiple.
+@pytest.mark.parametrize("sizes", [(7, 64), (70, 8), (3, 24), (2, 100)])
+def test_coordinates(sizes):
+    outer, inner = sizes
+    x = torch.randn(outer, 4, inner)
+    n = outer * inner
+    out, total = empty(4, n), empty(4)
+    kernels.coordinates[(4,)](x.to(DEVICE), out, total, n, INNER=inner, BLOCK=256)
+    want = x.transpose(0, 1).reshape(4, n)
+    assert torch.equal(out.cpu(), want)
+    torch.testing.assert_close(total.cpu(), want.sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_division_by_a_shared_number():
+    tiny, huge = 1e-40, 3e38
+    rows = [[3.0, 6.0, 49.0, 0.0], [49.0, 7.0, 1e-39, -2.0], [huge, 0.5, float("inf"), float("nan")]]
+    for divisor in (3.0, 49.0, 0.1, tiny, huge, 0.0, -0.5, float("inf"), float("nan")):
+        x = torch.tensor(rows).flatten().repeat(4)
+        out = empty(48)
+        kernels.divide[(1,)](x.to(DEVICE), torch.tensor([divisor], device=DEVICE), out, 48, BLOCK=64)
+        torch.testing.assert_close(out.cpu(), x / divisor, rtol=2.4e-7, atol=2e-45, equal_nan=True)
+
+
 def test_three_dimensional_grids():
     out = empty(2, 3, 4, dtype=torch.int32)
     kernels.program_shape[(4, 3, 2)](out)

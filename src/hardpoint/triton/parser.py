@@ -216,6 +216,8 @@ class _Parser:
         if op.kind == "tt.load":
             pointer = parse_type(kinds[0])
             return [Type(pointer.shape, pointer.element[1:])]
+        if op.kind == "tt.unsplat":
+            return [Type((), parse_type(kinds[0]).element)]
         if not kinds:  # `arith.constant true`, `tt.get_program_id x`
             return [Type((), "i1" if op.kind == "arith.constant" else "i32")]
         return [parse_type(kinds[-1] if op.kind == "arith.select" else kinds[0])] * count
