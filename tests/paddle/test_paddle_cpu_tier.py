@@ -147,3 +147,40 @@ def test_optimizers(rng, name):
     # Division by small running means amplifies rounding errors.
     assert_same(train, start, data, tolerance=1e-3 if name == "RMSProp" else 2e-5)
     assert hardpoint.mounted() == ["sim"]
+
+
+@pytest.mark.parametrize("rule", ["phi::sigmoid_cross_entropy.*=cpu", ".*=cpu"])
+def test_in_place_composition_under_a_rule(rng, counted, rule):
+    """The CPU tier gets the inputs as they were: no step of the composition has overwritten them."""
+    logits, labels = rng.standard_normal((3, 4)).astype("float32"), rng.random((3, 4)).astype("float32")
+    x = paddle.to_tensor(logits, stop_gradient=False)
+    with hardpoint.fallback(rule):
+        loss = F.binary_cross_entropy_with_logits(x, paddle.to_tensor(labels), reduction="none")
+        # Paddle lets the gradient overwrite the incoming one.
+        loss.backward(paddle.full_like(loss, 2.0))
+    np.testing.assert_allclose(x.grad.numpy(), 2 * (1 / (1 + np.exp(-logits)) - labels), rtol=1e-5, atol=1e-6)
+    tiers = {name: tiers for name, tiers in counted().items() if "sigmoid_cross_entropy" in name}
+    assert len(tiers) == 2
+    assert all(tier == {"cpu": 1} for tier in tiers.values())
+
+
+def test_kernels_that_require_the_same_object_in_and_out(rng):
+    """merged_momentum compares the addresses of its parameters."""
+    values = [rng.standard_normal(shape).astype("float32") for shape in ((3, 4), (5,))]
+
+    def train() -> list[np.ndarray]:
+        parameters = [paddle.create_parameter(v.shape, "float32") for v in values]
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.set_value(value)
+        optimizer = paddle.optimizer.Momentum(0.1, parameters=parameters, use_multi_tensor=True)
+        for _ in range(2):
+            sum((p * p).sum() for p in parameters).backward()
+            optimizer.step()
+            optimizer.clear_grad()
+        return [p.numpy() for p in parameters]
+
+    with hardpoint.fallback("phi::merged_momentum=cpu"):
+        found = train()
+    paddle.set_device("cpu")
+    for ours, right in zip(found, train(), strict=True):
+        np.testing.assert_allclose(ours, right, rtol=1e-6)

@@ -49,9 +49,30 @@ std::array<PhiKernel*, kNumStubs> kernels{};
 std::array<SparseKernel*, kNumStubs> sparse_kernels{};
 int num_kernels = 0;
 
+bool overwrites_input(const Call& call) {
+  for (int i = 0; i < call.num_outputs(); ++i) {
+    for (const DenseTensor* output : call.outputs(i)) {
+      if (output == nullptr || !output->initialized()) continue;
+      for (int k = 0; k < call.num_inputs(); ++k) {
+        for (const DenseTensor* input : call.inputs(k)) {
+          if (input != nullptr && input->initialized() && input->Holder() == output->Holder()) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+// Without portable kernels, a composition may find out after some steps that the device lacks one. The CPU tier then
+// needs the inputs as they were.
+bool can_compose(const Call& call) {
+  if (!call.kernel.op->allows(Tier::kDecomposition)) return false;
+  return call.device.plugin.compiler.compile != nullptr || !overwrites_input(call);
+}
+
 void serve(Call& call) {
   const Mapping* mapping = call.kernel.mapping;
-  if (mapping != nullptr) {
+  if (mapping != nullptr && (mapping->standard != nullptr || can_compose(call))) {
     const CompositionScope traced(*call.kernel.op);
     if (mapping->function(call)) return;
   }

@@ -174,11 +174,15 @@ DenseTensor* HostCall::working_input(const DenseTensor* input, bool keep_inputs)
   if (argument.dims() != input->dims()) argument.Resize(input->dims());
   if (argument.lod() != input->lod()) argument.ResetLoD(input->lod());
   if (!host.initialized()) set_meta(argument, *input, host_dtype(input->dtype()));
+  input_arguments_.emplace_back(input, &argument);
   return &argument;
 }
 
 DenseTensor* HostCall::working_output(DenseTensor* output) {
   if (output == nullptr) return nullptr;
+  for (const auto& [input, same] : input_arguments_) {
+    if (input == output) return outputs_.push_back({output, same}), same;
+  }
   DenseTensor& argument = tensors_.emplace_back();
   set_meta(argument, *output, host_dtype(output->dtype()));
   if (const Source* shared = shared_with(output)) {
@@ -200,6 +204,7 @@ bool HostCall::run(FloatMode floats, bool keep_inputs) {
   floats_ = floats;
   outputs_.clear();
   tensors_.clear();
+  input_arguments_.clear();
   for (Source& source : sources_) source.working = DenseTensor();
   phi::KernelContext context(host_);
   for (int i = 0; i < call_.num_inputs(); ++i) {

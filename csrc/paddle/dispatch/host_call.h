@@ -1,7 +1,8 @@
 // Runs a call's CPU kernel on host copies of its inputs, once or several times. For the CPU tier and debugging tools.
 //
-// Outputs that share memory with an input also share it on the host, since kernels rely on it. If the CPU has a kernel
-// for float32 only, 16-bit floats are converted to float32 on the host.
+// Outputs that share memory with an input also share it on the host, and those that are the same object are the same
+// there, since kernels rely on it. If the CPU has a kernel for float32 only, 16-bit floats are converted to float32 on
+// the host.
 #pragma once
 
 #include <deque>
@@ -62,7 +63,8 @@ class HostCall {
   std::deque<Source> sources_;
   std::deque<std::pair<const DenseTensor*, Source*>> inputs_;
   std::deque<Scratch> scratch_;
-  std::deque<DenseTensor> tensors_;  // arguments of the last run
+  std::deque<DenseTensor> tensors_;                                           // arguments of the last run
+  std::vector<std::pair<const DenseTensor*, DenseTensor*>> input_arguments_;  // the call's input, its argument
   std::vector<Output> outputs_;
   size_t copied_bytes_ = 0;
 };
