@@ -242,7 +242,7 @@ def check(
 
 
 def _check_phi(ops: str, dtypes: str, jobs: int, timeout: float, failures: Path | None, json: Path | None) -> None:
-    from hardpoint.check import phi_sweep, runner
+    from hardpoint.check import phi_sweep, phi_worker, runner
 
     def advance(done: int, total: int, entry: str) -> None:
         if console.is_terminal:
@@ -252,7 +252,7 @@ def _check_phi(ops: str, dtypes: str, jobs: int, timeout: float, failures: Path 
     try:
         report = phi_sweep.run(
             ops=ops,
-            dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else phi_sweep.DTYPES,
+            dtypes=[d.strip() for d in dtypes.split(",")] if dtypes else phi_worker.DTYPES,
             jobs=jobs,
             timeout=timeout,
             save=failures or cache_dir() / "check" / "failures",

@@ -41,6 +41,7 @@ DTYPES = (
 #: Paddle passes most attributes in float32, and some CPU kernels compute with them before they widen.
 TOLERANCES = {"float32": 1e-4, "float64": 1e-6, "complex64": 1e-4, "complex128": 1e-6}
 MAX_BYTES = 1 << 30
+ENDED = "it ended the process"
 #: Positions of results with private contents, such as the state of a dropout.
 PRIVATE_RESULTS = {"rnn": (1,)}
 #: Kernels whose results may differ from the CPU's by more than rounding.
@@ -242,7 +243,7 @@ class Sweep:
         ]
         outputs = [(spec.dtype(dtype), list(spec.shape)) for spec in case.outputs]
         if self._limit(0) < 0:
-            return "it ended the process"
+            return ENDED
         self._step(f"{self.recorder.call}, order 0 on {self.device}")
         try:
             with self._recording():
@@ -251,44 +252,43 @@ class Sweep:
             return _last_line(str(error))
         return ""
 
+    def _on_cpu(self, name: str, case: Case, dtype: str, in_place: bool) -> tuple[_Outcome | None, int, str]:
+        """The CPU's outcome, the highest order of its derivatives, and if there is none the reason and -1."""
+        order = 0 if in_place else self.order if dtype in ("float32", "float64") else 1
+        reason = ENDED
+        self._first_only = False
+        while (order := self._limit(order)) >= 0:
+            try:
+                with self._poisoned():
+                    return self._evaluate(name, case, dtype, "cpu", order), order, ""
+            except Exception as error:
+                reason = _last_line(str(error))
+            # Some operators have a gradient of their first result only.
+            self._first_only = order == 1 and not self._first_only
+            order -= not self._first_only
+        return None, -1, reason
+
+    def _order_in_float32(self, name: str, case: Case, in_place: bool) -> tuple[int, str]:
+        """The order of derivatives for a 16-bit dtype that the CPU lacks; -1 and the reason if it is no call at all."""
+        reason = ENDED
+        for order, self._first_only in ((0, False),) if in_place else ((1, False), (1, True), (0, False)):
+            if self._limit(order) != order:
+                continue
+            try:
+                self._evaluate(name, case, "float32", "cpu", order)
+                return order, ""
+            except Exception as error:
+                reason = _last_line(str(error))
+        return -1, reason
+
     def _operator(self, name: str, case: Case, dtype: str) -> str:
         """Call an operator on the CPU and on the device."""
         in_place = name.endswith("_") and name not in self.table.cases
-        narrow = dtype in ("float16", "bfloat16")
-        reason = "it ended the process"
-        expected: _Outcome | None = None
-        order = 0 if in_place else self.order if dtype in ("float32", "float64") else 1
-        self._first_only = False
-        while expected is None:
-            if (order := self._limit(order)) < 0:
-                return "it ended the process"
-            try:
-                with self._poisoned():
-                    expected = self._evaluate(name, case, dtype, "cpu", order)
-            except Exception as error:
-                if order == 1 and not self._first_only:
-                    self._first_only = True  # some operators have a gradient of their first result only
-                    continue
-                if order:
-                    order, self._first_only = order - 1, False
-                    continue
-                if not narrow:
-                    return _last_line(str(error))
-                break
-        if expected is None:  # the CPU has no kernel for 16-bit floats: which derivatives are there in float32?
-            order = -1
-            for highest, self._first_only in ((0, False),) if in_place else ((1, False), (1, True), (0, False)):
-                if self._limit(highest) != highest:
-                    continue
-                try:
-                    self._evaluate(name, case, "float32", "cpu", highest)
-                except Exception as error:
-                    reason = _last_line(str(error))
-                    continue
-                order = highest
-                break
-            if order < 0:
-                return reason
+        expected, order, reason = self._on_cpu(name, case, dtype, in_place)
+        if expected is None and dtype in ("float16", "bfloat16"):
+            order, reason = self._order_in_float32(name, case, in_place)
+        if order < 0:
+            return reason
         first = len(self.recorder.records)
         try:
             with self._recording():
@@ -300,11 +300,8 @@ class Sweep:
                 self.recorder.records[first:] = [r for r in mine if r.verdict != "refused"]
                 return _last_line(str(error))
             if not any(record.verdict in ("refused", "wrong", "unwritten") for record in mine):
-                self.recorder.records.append(
-                    Record(
-                        self._main_kernel(name, mine), dtype, "refused", "", _last_line(str(error)), self.recorder.call
-                    )
-                )
+                kernel, detail = self._main_kernel(name, mine), _last_line(str(error))
+                self.recorder.records.append(Record(kernel, dtype, "refused", "", detail, self.recorder.call))
             return ""
         mine = self.recorder.records[first:]
         doubtful = _LOOSE | self.table.wrong_on_cpu.keys()
