@@ -36,7 +36,7 @@ struct Told {
 };
 
 struct Receiver {
-  Runtime* runtime = nullptr;
+  std::atomic<Runtime*> runtime{nullptr};  // set once; late records read it
   std::atomic<bool> open{false};
 };
 
@@ -242,7 +242,7 @@ void stop_plugin_traces(std::vector<TraceRecord>* records) {
   for (Stream* stream : streams) wait_for(*stream);
   for (Receiver& receiver : current.receivers) {
     if (!receiver.open) continue;
-    if (receiver.runtime->plugin->tracing.stop() != HP_OK) {
+    if (receiver.runtime.load()->plugin->tracing.stop() != HP_OK) {
       report_once(kStop, *receiver.runtime, "HpTracing.stop failed: " + take_message());
     }
   }
