@@ -10,7 +10,7 @@
 namespace hp {
 namespace {
 
-constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxDepth = 256;
 
 // Code objects are kept: their addresses are keys.
 struct Location {
@@ -54,15 +54,23 @@ uint32_t frame_number(PyFrameObject* frame, PyCodeObject* code) {
   return number;
 }
 
-void append_frames(PyThreadState* thread, std::vector<uint32_t>& stack) {
+// Whether Python's threading module started the thread: its outermost frame is Thread._bootstrap.
+bool is_bootstrap(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "_bootstrap") == 0; }
+
+// Returns whether the stack is that of a thread that Python started.
+bool append_frames(PyThreadState* thread, std::vector<uint32_t>& stack) {
+  bool of_python = false;
   PyFrameObject* frame = PyThreadState_GetFrame(thread);
   while (frame != nullptr && stack.size() < kMaxDepth) {
-    stack.push_back(frame_number(frame, PyFrame_GetCode(frame)));
+    PyCodeObject* const code = PyFrame_GetCode(frame);
+    of_python = is_bootstrap(code);
+    stack.push_back(frame_number(frame, code));
     PyFrameObject* back = PyFrame_GetBack(frame);
     Py_DECREF(frame);
     frame = back;
   }
   Py_XDECREF(frame);
+  return of_python;
 }
 
 bool shutting_down() {
@@ -73,22 +81,21 @@ bool shutting_down() {
 #endif
 }
 
-// A thread without Python frames, such as one of autograd, works for the main thread, which waits for it.
+// A thread that Python did not start, such as one of autograd, works for the main thread, which waits for it: its stack
+// continues there.
 StackId capture() {
   if (!Py_IsInitialized() || shutting_down()) return 0;
   pybind11::gil_scoped_acquire gil;
   static thread_local std::vector<uint32_t> stack;
   stack.clear();
   PyThreadState* const current = PyThreadState_Get();
-  append_frames(current, stack);
-  if (stack.empty()) {
+  if (!append_frames(current, stack)) {
     static const uint32_t marker = intern_frame({"<another thread>", "for the main thread, which waits", 0});
     PyThreadState* main = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(current));
     while (main != nullptr && PyThreadState_Next(main) != nullptr) main = PyThreadState_Next(main);  // the oldest
     if (main != nullptr && main != current) {
       stack.push_back(marker);
       append_frames(main, stack);
-      if (stack.size() == 1) stack.clear();
     }
   }
   return intern_stack(stack);

@@ -47,10 +47,17 @@ int32_t thread_id() {
   return id;
 }
 
+std::atomic<void (*)()> overflow{nullptr};
+
 void add(const HostEvent& event) {
   Events& events = Events::instance();
-  std::lock_guard<std::mutex> lock(events.mutex);
-  events.list.push_back(event);
+  size_t queued;
+  {
+    std::lock_guard<std::mutex> lock(events.mutex);
+    events.list.push_back(event);
+    queued = events.list.size();
+  }
+  on_queued(queued);
 }
 
 void on_call(void*, const CallEvent& event) {
@@ -74,6 +81,13 @@ void on_call(void*, const CallEvent& event) {
 }
 
 }  // namespace
+
+void set_trace_overflow(void (*function)()) { overflow.store(function, std::memory_order_release); }
+
+void on_queued(size_t count) {
+  if (count < kMaxQueuedEvents) return;
+  if (const auto function = overflow.load(std::memory_order_acquire)) function();
+}
 
 void start_host_events() {
   Events& events = Events::instance();

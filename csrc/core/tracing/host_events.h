@@ -30,6 +30,13 @@ struct HostEvent {
 extern std::atomic<bool> host_events_enabled;
 inline bool host_events() { return host_events_enabled.load(std::memory_order_relaxed); }
 
+// Events that may wait for the reader of a trace. With more, a thread that adds one calls the function of
+// set_trace_overflow itself: a million events must not fill the memory.
+constexpr size_t kMaxQueuedEvents = size_t{1} << 15;
+void set_trace_overflow(void (*function)());
+// Call without locks.
+void on_queued(size_t count);
+
 void start_host_events();
 void stop_host_events();
 // Events that ended since the last call.

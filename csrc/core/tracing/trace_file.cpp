@@ -23,6 +23,7 @@ namespace hp {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval{100};
+constexpr size_t kChunk = size_t{1} << 20;  // bytes per write
 // Process numbers of devices. Linux gives processes smaller ones.
 constexpr int64_t kFirstDeviceRow = int64_t{1} << 24;
 
@@ -137,6 +138,12 @@ class TraceFile {
   }
   TraceFile(const TraceFile&) = delete;
 
+  // Writes what is queued, unless another thread does so: it may be in a plug-in that waits for the GIL of this thread.
+  void drain() {
+    const std::unique_lock<std::mutex> lock(drain_mutex_, std::try_to_lock);
+    if (lock.owns_lock()) collect(false);
+  }
+
   std::string finish(const std::string& totals) {
     stop_host_events();
     stop_memory_stream();
@@ -146,6 +153,7 @@ class TraceFile {
     }
     wake_.notify_all();
     thread_.join();
+    const std::lock_guard<std::mutex> lock(drain_mutex_);  // other threads may be draining
     collect(true);
     stop_trace_stream();
     events_.text += ",\n{\"ph\":\"M\",\"name\":\"hardpoint_totals\",\"pid\":" + std::to_string(process_) +
@@ -163,17 +171,28 @@ class TraceFile {
     std::unique_lock<std::mutex> lock(mutex_);
     while (!wake_.wait_for(lock, kInterval, [this] { return done_; })) {
       lock.unlock();
-      add_sample();
-      collect(false);
-      write_out();
+      const int64_t now = host_ns();
+      const StackId stack = current_stack();  // takes the GIL: without a lock
+      {
+        const std::lock_guard<std::mutex> draining(drain_mutex_);
+        add_sample(stack, now);
+        collect(false);
+      }
       lock.lock();
     }
   }
 
   void collect(bool all) {
-    for (const TraceRecord& record : take_trace_stream(all)) add(record);
-    for (const HostEvent& event : take_host_events()) add(event);
-    for (const MemoryEvent& event : take_memory_events()) add(event);
+    const auto add_all = [this](const auto& list) {
+      for (const auto& each : list) {
+        add(each);
+        if (events_.text.size() >= kChunk) write_out();
+      }
+    };
+    add_all(take_trace_stream(all));
+    add_all(take_host_events());
+    add_all(take_memory_events());
+    write_out();
   }
 
   // Writes the events, or nothing of the event that no longer fits.
@@ -209,14 +228,11 @@ class TraceFile {
 
   // Where the program is: explains idle time outside of operators. This thread has no Python frames, so the stack is
   // that of the main thread.
-  void add_sample() {
-    const int64_t now = host_ns();
-    const StackId stack = current_stack();
+  void add_sample(StackId stack, int64_t now) {
     if (stack == 0 || file_ < 0) return;
     name_thread(static_cast<int32_t>(process_));
-    describe(stack);
     events_.begin("i", program_line(stack), process_, process_).word("cat", "sample").word("s", "t").time("ts", now);
-    events_.object("args").number("stack", stack).end_object().end();
+    events_.end();
   }
 
   void name_row(int64_t process, int64_t row, const std::string& name) {
@@ -316,7 +332,8 @@ class TraceFile {
   std::set<int64_t> devices_;
   std::set<StackId> stacks_;
   std::thread thread_;
-  std::mutex mutex_;
+  std::mutex drain_mutex_;  // guards everything above
+  std::mutex mutex_;        // guards done_
   std::condition_variable wake_;
   bool done_ = false;
 };
@@ -326,6 +343,12 @@ std::mutex& file_mutex() {
   return *mutex;
 }
 TraceFile* current_file = nullptr;
+
+// Called by threads that add events, so the file may be closed meanwhile.
+void drain_current() {
+  const std::unique_lock<std::mutex> lock(file_mutex(), std::try_to_lock);
+  if (lock.owns_lock() && current_file != nullptr) current_file->drain();
+}
 
 void after_fork() {
   if (current_file == nullptr) return;
@@ -344,12 +367,14 @@ void start_trace_file(const std::string& path, const std::string& about) {
   static const int registered = pthread_atfork(nullptr, nullptr, &after_fork);
   (void)registered;
   current_file = new TraceFile(path, about);
+  set_trace_overflow(&drain_current);
 }
 
 std::string stop_trace_file(const std::string& totals) {
   std::unique_ptr<TraceFile> file;
   {
     std::lock_guard<std::mutex> lock(file_mutex());
+    set_trace_overflow(nullptr);
     file.reset(current_file);
     current_file = nullptr;
   }

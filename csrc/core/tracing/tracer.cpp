@@ -353,7 +353,7 @@ void TraceScope::end() noexcept {
     return;
   }
   launch->record.launch_end_ns = host_ns();
-  size_t waiting = 0;
+  size_t waiting = 0, streamed = 0;
   {
     std::lock_guard<std::mutex> lock(current.mutex);
     if (launch->session != current.number) return;  // the trace was stopped meanwhile
@@ -366,7 +366,9 @@ void TraceScope::end() noexcept {
       current.pending.push_back(std::move(launch));
     }
     waiting = current.pending.size();
+    streamed = current.streamed.size();
   }
+  on_queued(streamed);
   if (waiting >= kMaxPending && waiting % kResolveInterval == 0) resolve_pending(false);
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,27 +27,31 @@ class Report(Tool[None]):
         except OSError as error:
             raise ValueError(f"report: cannot write {file}: {error.strerror}") from None
         self._stopped = False
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = ""
         self._trace = Trace.active
         if self._trace is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hardpoint-")
-            self._trace = Trace(Path(self._folder.name) / "trace.json")
+            self._folder = tempfile.mkdtemp(prefix="hardpoint-")
+            self._trace = Trace(Path(self._folder) / "trace.json")
 
     def stop(self) -> None:
         """Stop tracing and write the page. Stopping twice is harmless."""
         if self._stopped or self._trace is None:
             return
         self._stopped = True
+        if not self._trace.is_mine():
+            return
         self._trace.stop()
         try:
             write(self._trace.file, self.file)
         except (ValueError, OSError) as error:
             self.problem = f"not written: {error}"
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def summary(self) -> str:
         """The file on one line."""
+        if self._trace is None or not self._trace.is_mine():
+            return ""
         return f"report: {self.problem or f'written to {self.file}'}"
 
 

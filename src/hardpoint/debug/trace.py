@@ -44,6 +44,7 @@ class Trace(Tool[None]):
         except PluginError as error:
             raise ValueError(f"trace: {error}") from None
         self._running = True
+        self._process = os.getpid()
         Trace.active = self
 
     def stop(self) -> None:
@@ -51,11 +52,16 @@ class Trace(Tool[None]):
         if self._running:
             self._running = False
             Trace.active = None
-            self.problem = core.stop_trace_file(json.dumps(_totals()))
+            if self.is_mine():
+                self.problem = core.stop_trace_file(json.dumps(_totals()))
+
+    def is_mine(self) -> bool:
+        """Whether this process writes the trace: a forked child does not."""
+        return self._process == os.getpid()
 
     def summary(self) -> str:
         """The file on one line, or why it is incomplete."""
-        return f"trace: {self.problem or f'written to {self.file}'}"
+        return f"trace: {self.problem or f'written to {self.file}'}" if self.is_mine() else ""
 
 
 def _about() -> dict[str, Any]:

@@ -53,7 +53,7 @@ def _is_user_code(frame: FrameType) -> bool:
 
 def library_folders() -> list[str]:
     """Folders whose files are not user code, imported or not."""
-    folders = [_HARDPOINT, _STANDARD_LIBRARY]
+    folders = [_HARDPOINT, _HARDPOINT.rstrip(os.sep) + "_autoload.py", _STANDARD_LIBRARY]
     for package in _PACKAGES:
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin:
