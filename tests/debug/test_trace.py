@@ -260,7 +260,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
     assert "the trace in trace.json ends early: File too large" in done.stderr
     text = (tmp_path / "trace.json").read_text()
     assert limit // 2 < len(text) <= limit
-    assert json.loads(f"{text}]")[-1]["ph"] in "XsfCM"
+    assert json.loads(f"{text}]")[-1]["ph"] in "XsfCMi"
 
 
 def test_a_profiler_in_the_traced_program(tmp_path: Path) -> None:
