@@ -12,7 +12,7 @@ _STYLE = """
   --raised: #1d2126; --good: #58c27d; --fair: #e0b23f; --bad: #f28b82; } }
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em; color: var(--text);
   background: var(--page); }
-h1 { font-size: 1.7em; line-height: 1.25; overflow-wrap: anywhere; } h2 { font-size: 1.25em; margin-bottom: .3em; }
+h1 { font-size: 1.7em; line-height: 1.25; overflow-wrap: break-word; } h2 { font-size: 1.25em; margin-bottom: .3em; }
 table { border-collapse: collapse; width: 100%; margin: 1em 0; }
 th, td { border-bottom: 1px solid var(--line); padding: .3em .6em; text-align: left; vertical-align: top; }
 th { position: sticky; top: 0; background: var(--raised); cursor: pointer; user-select: none; }
