@@ -504,3 +504,8 @@ def test_declined_calls_are_cheap():
     with hardpoint.fallback("copy_=portable"):
         asked = seconds()
     assert declined < 10 * asked
+
+
+def test_an_empty_tensor_has_no_value():
+    with pytest.raises(RuntimeError, match="Empty tensor not supported"):
+        torch.ops.aten._local_scalar_dense(torch.empty(0, device="sim"))

@@ -64,3 +64,14 @@ def test_rows_are_shortened(norm: float) -> None:
     torch.embedding_renorm_(actual, indices.to("sim"), 1.5, norm)
     assert not on_cpu(*INDEX)
     torch.testing.assert_close(actual.cpu(), expected)
+
+
+def test_max_norm_with_int32_indices() -> None:
+    weight = torch.arange(1.0, 13).view(4, 3)
+    indices = torch.tensor([0, 2, 2], dtype=torch.int32)
+    results = []
+    for device in ("cpu", "sim"):
+        table = weight.to(device, copy=True)
+        torch.embedding_renorm_(table, indices.to(device), 2.0, 2.0)
+        results.append(table.cpu())
+    torch.testing.assert_close(results[1], results[0])

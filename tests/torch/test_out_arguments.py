@@ -176,3 +176,10 @@ def test_an_output_may_be_the_argument_of_a_factorization() -> None:
     device = a.to("sim")
     torch.linalg.inv(device, out=device)
     torch.testing.assert_close(device.cpu(), torch.linalg.inv(a))
+
+
+def test_a_wrong_dtype_is_named_as_on_the_cpu() -> None:
+    for device in ("cpu", "sim"):
+        out = torch.empty(0, dtype=torch.int32, device=device)
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got int instead"):
+            torch.linalg.inv(torch.eye(2, device=device), out=out)

@@ -195,3 +195,15 @@ def test_vendor_kernel_runs_first() -> None:
     ):
         F.avg_pool2d(torch.ones(1, 1, 4, 4, device="sim"), 2, padding=1)
     assert seen == [[(2, 2), (2, 2), (1, 1), True, 0]]
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_unpooling_is_not_deterministic(dims: int) -> None:
+    x = torch.ones(1, 1, *[4] * dims, device="sim")
+    module = getattr(torch.nn, f"MaxUnpool{dims}d")(2)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match=f"max_unpooling{max(dims, 2)}d_forward_out does not have a determin"):
+            module(x, torch.zeros_like(x, dtype=torch.int64))
+    finally:
+        torch.use_deterministic_algorithms(False)

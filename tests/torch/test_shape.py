@@ -114,6 +114,14 @@ def test_triangles_outside_of_the_matrix(diagonal: int) -> None:
         assert torch.equal(function(x.to("sim"), diagonal).cpu(), function(x, diagonal))
 
 
+def test_unfold_backward_checks_its_arguments() -> None:
+    seed = torch.ones(2, 3, device="sim")
+    with pytest.raises(ValueError, match="step is 0"):
+        torch.ops.aten.unfold_backward(seed, [6], 0, 3, 0)
+    with pytest.raises(RuntimeError, match="size is -1"):
+        torch.ops.aten.unfold_backward(seed, [6], 0, -1, 1)
+
+
 def test_windows(counted: Any) -> None:
     a = torch.randn(2, 3, 11, 14, dtype=torch.float64)
     for options in ({"kernel_size": 3}, {"kernel_size": (2, 3), "dilation": 2, "padding": (1, 2), "stride": (2, 1)}):

@@ -190,8 +190,7 @@ void fallback_after_decline(const c10::OperatorHandle& handle, torch::jit::Stack
 
 // torch's composite functions for these call kernels that exist for its own devices only.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name :
-       {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta", "_validate_sparse_coo_tensor_args"}) {
+  for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&next_tier>());
   }
 }

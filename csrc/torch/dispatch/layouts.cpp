@@ -5,10 +5,13 @@
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/SparseTensorUtils.h>
 #include <ATen/native/nested/NestedTensorUtils.h>
 #include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
 #include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors.h>
+#include <ATen/ops/zeros.h>
+#include <dlfcn.h>
 
 #include <cstring>
 #include <shared_mutex>
@@ -91,6 +94,21 @@ void reject_quantized(const c10::OperatorHandle& handle, torch::jit::Stack*) {
                               " has no quantized tensors: run this part on the CPU with .cpu()");
 }
 
+// Row-major positions of COO indices, one in each column.
+Tensor flatten_indices(const Tensor& indices, at::IntArrayRef size) {
+  Tensor flat = at::zeros({indices.size(1)}, indices.options());
+  for (int64_t d = 0; d < indices.size(0); ++d) flat = flat.mul(size[d]).add(indices.select(0, d));
+  return flat;
+}
+
+// torch checks the invariants of sparse tensors with a kernel of its own table, whose header it does not install.
+struct FlattenIndicesStub : at::native::DispatchStub<decltype(&flatten_indices), FlattenIndicesStub> {};
+void register_flatten_indices() {
+  if (void* stub = dlsym(RTLD_DEFAULT, "_ZN2at6native20flatten_indices_stubE")) {
+    static_cast<FlattenIndicesStub*>(stub)->set_privateuse1_dispatch_ptr(&flatten_indices);
+  }
+}
+
 Tensor nested_from(const at::native::NestedTensorImpl& like, const Tensor& buffer) {
   return at::detail::make_tensor<at::native::NestedTensorImpl>(buffer, like.get_nested_sizes(),
                                                                like.get_nested_strides(), like.get_storage_offsets());
@@ -150,7 +168,10 @@ TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_kernels<c10::DispatchKey::CPU>(m); }
-TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { register_kernels<c10::DispatchKey::SparseCPU>(m); }
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
+  register_kernels<c10::DispatchKey::SparseCPU>(m);
+  register_flatten_indices();
+}
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) { register_kernels<c10::DispatchKey::SparseCsrCPU>(m); }
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) { register_kernels<c10::DispatchKey::NestedTensorCPU>(m); }
 

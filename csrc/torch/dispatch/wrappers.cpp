@@ -22,8 +22,8 @@ void prepare_output(Form form, at::Tensor& output, at::IntArrayRef sizes, at::In
                 sizes);
     return;
   }
-  TORCH_CHECK(output.scalar_type() == dtype, "Expected out tensor to have dtype ", dtype, ", but got ",
-              output.scalar_type(), " instead");
+  TORCH_CHECK(output.scalar_type() == dtype, "Expected out tensor to have dtype ", options.dtype(), ", but got ",
+              output.dtype(), " instead");
   TORCH_CHECK(output.device() == options.device(), "Expected out tensor to have device ", options.device(),
               ", but got ", output.device(), " instead");
   if (at::native::resize_output(output, sizes)) {

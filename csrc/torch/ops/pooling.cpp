@@ -186,6 +186,8 @@ OptionalTensor unpool(const Overload& overload, const Tensor& self, const Tensor
   for (int64_t d = self.dim() == rank + 2 ? 1 : 0; d < self.dim(); ++d) {
     if (self.size(d) == 0 || sizes[d] < 0) return std::nullopt;
   }
+  // Of several values for one position, any may be written last.
+  at::globalContext().alertNotDeterministic(rank == 2 ? "max_unpooling2d_forward_out" : "max_unpooling3d_forward_out");
   Tensor out = empty_like(self, sizes, self.scalar_type());
   if (out.numel() == 0) return out;
   const Tensor values = self.contiguous(), positions = indices.contiguous();

@@ -246,6 +246,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
   return dst;
 }
 at::Scalar local_scalar_dense(const Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
   if (GraphCapture* capture = current_stream(device_holding(self)).capture()) {
     capture->refuse("aten::_local_scalar_dense (Tensor.item)", "it copies to the host");
   }
