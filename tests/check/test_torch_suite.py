@@ -32,6 +32,10 @@ class TestThings(TestCase):
         if torch.device(device).type != "cpu":
             os.abort()
 
+    def test_d_reads_out_of_bounds(self, device):
+        if torch.device(device).type != "cpu":
+            self.kept = torch.arange(3, device=device)[torch.tensor([7], device=device)]
+
     def test_device_only(self, device):
         self.assertEqual(torch.device(device).type, "cpu")
 
@@ -107,17 +111,19 @@ def test_statuses(checkout, tmp_path, monkeypatch):
     data = json.loads(report.read_text())
     assert (data["device"], data["versions"]["checkout"]) == ("sim", "2.99.0a0")
     (file,) = data["files"]
-    assert (file["file"], file["tests"]) == ("test_torch.py", 9)
-    assert file["counts"] == {"passed": 3, "device only": 2, "cpu too": 2, "skipped": 1, "excluded": 1}
+    assert (file["file"], file["tests"]) == ("test_torch.py", 10)
+    assert file["counts"] == {"passed": 3, "device only": 3, "cpu too": 2, "skipped": 1, "excluded": 1}
     statuses = {failure["test"]: failure["status"] for failure in file["failures"]}
     assert statuses == {
         "TestThings.test_b_crashes_on_the_device": "device only",
+        "TestThings.test_d_reads_out_of_bounds": "device only",
         "TestThings.test_device_only": "device only",
         "TestThings.test_the_cpu_runs_without_a_plugin": "cpu too",
         "TestThings.test_wrong_everywhere": "cpu too",
     }
     details = {failure["test"]: failure["detail"] for failure in file["failures"]}
     assert "SIGABRT" in details["TestThings.test_b_crashes_on_the_device"]
+    assert "index 7 is out of bounds" in details["TestThings.test_d_reads_out_of_bounds"]
     assert "so that it runs on the CPU" in details["TestThings.test_the_cpu_runs_without_a_plugin"]
     assert file["reasons"]["excluded: it ends its process"] == 1
     assert sum(file["tiers"].values()) > 0

@@ -52,11 +52,14 @@ class Log(unittest.TestResult):
         *,
         before: Callable[[], None] = lambda: None,
         name: Callable[[unittest.TestCase], str] = name_of,
+        settle: Callable[[], str] = lambda: "",
     ) -> None:
+        """``before`` runs before each test, ``settle`` after it; it returns an error that the test left behind."""
         super().__init__()
         self._stream = stream
         self._before = before
         self._name = name
+        self._settle = settle
 
     def write(self, **record: Any) -> None:
         """Append a record."""
@@ -74,6 +77,9 @@ class Log(unittest.TestResult):
         self.write(tiers=tiers, cpu=cpu)
 
     def _add(self, test: unittest.TestCase, status: str, detail: str = "") -> None:
+        late = self._settle()
+        if late and status == "passed":
+            status, detail = "failed", late
         # A skipped subtest stands for its test, whose own result follows.
         self.write(test=self._name(getattr(test, "test_case", test)), status=status, detail=detail)
 

@@ -96,6 +96,17 @@ def _prepare(job: Job) -> None:
         worker.limit_memory(job.memory)
 
 
+def _wait_for_device() -> str:
+    """Wait for the device; an error that it reports only now belongs to this test, not to the next one."""
+    import torch
+
+    try:
+        torch.accelerator.synchronize()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:1200]
+    return ""
+
+
 def _device_tests(module: Any, job: Job) -> dict[str, unittest.TestCase]:
     """The tests of classes that PyTorch instantiated for the device, by generic name."""
     from torch.testing._internal.common_device_type import DeviceTypeTestBase
@@ -152,7 +163,8 @@ def main(path: str) -> None:
     sys.argv = [str(file)]
     devices = ("cpu",) if job.device == "cpu" else ("privateuse1", job.device)
     with open(job.log, "a") as stream:
-        log = Log(stream, name=lambda test: _name(test, devices))
+        settle = _wait_for_device if job.device != "cpu" else lambda: ""
+        log = Log(stream, name=lambda test: _name(test, devices), settle=settle)
         _prepare(job)
         import hardpoint
 
