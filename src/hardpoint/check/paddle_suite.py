@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from hardpoint.check import suite
+from hardpoint.check import runner, suite
 from hardpoint.check.paddle_worker import Job
 
 #: Seconds that one file may take on the device, and again on the CPU.
@@ -77,16 +77,19 @@ class _Runner:
     def tests(self, file: Path, device: str, only: Sequence[str]) -> suite.Outcome:
         """Run a file's tests; a crash fails the test it happens in, and the rest runs in a new process."""
         outcome = suite.Outcome()
-        deadline = time.monotonic() + self.timeout
+        limit, deadline = runner.LOADING, time.monotonic() + runner.LOADING
 
         def expired() -> str:
+            nonlocal limit, deadline
             if self.stop.is_set():
                 return "interrupted"
-            return f"no result within {self.timeout:g} s" if time.monotonic() >= deadline else ""
+            if limit != self.timeout and log.exists() and log.stat().st_size:  # the first test has started
+                limit, deadline = self.timeout, time.monotonic() + self.timeout
+            return f"no result within {limit:g} s" if time.monotonic() >= deadline else ""
 
         with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "log"
             while True:
-                log = Path(folder) / "log"
                 log.unlink(missing_ok=True)
                 job = Job(str(file), str(log), device, self.library, list(only), outcome.finished)
                 ended = suite.run_process("hardpoint.check.paddle_worker", job.argument(), self.env, expired)
@@ -130,10 +133,10 @@ def run(
     files = find_files(paths)
     device = str(_discovery.choose().name)
     stop = threading.Event()
-    runner = _Runner(
+    files_runner = _Runner(
         device, find_library(files, library), timeout, OLD_IR if old_ir else {}, suite.read_exclusions(exclusions), stop
     )
-    results = suite.run_units(files, runner.run, jobs, stop, progress)
+    results = suite.run_units(files, files_runner.run, jobs, stop, progress)
     return suite.SuiteReport(
         "Paddle's tests",
         device,

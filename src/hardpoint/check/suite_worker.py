@@ -80,7 +80,7 @@ class Log(unittest.TestResult):
         late = self._settle()
         if late and status == "passed":
             status, detail = "failed", late
-        # A skipped subtest stands for its test, whose own result follows.
+        # A skipped subtest stands for its test, which unittest then does not report.
         self.write(test=self._name(getattr(test, "test_case", test)), status=status, detail=detail)
 
     def startTest(self, test: unittest.TestCase) -> None:
