@@ -83,6 +83,12 @@ class TestOwn(unittest.TestCase):
     def test_c_runs_after_the_crash(self):
         self.assertEqual(float(paddle.ones([3]).sum()), 3)
 
+    def test_d_leaves_an_error_behind(self):
+        paddle.gather(paddle.ones([3]), paddle.to_tensor([7]))
+
+    def test_e_is_not_affected(self):
+        self.assertEqual(float(paddle.ones([3]).sum()), 3)
+
 
 if __name__ == "__main__":
     unittest.main()
@@ -127,8 +133,9 @@ def test_statuses(checkout, tmp_path, monkeypatch):
     data = json.loads(report.read_text())
     assert data["device"] == "sim"
     own, vendor = data["files"]
-    assert own["counts"] == {"passed": 2, "cpu too": 1}
+    assert own["counts"] == {"passed": 3, "cpu too": 2}
     assert "SIGABRT" in own["failures"][0]["detail"]
+    assert "found when the test was over: IndexError" in own["failures"][1]["detail"]
     assert vendor["counts"] == {"passed": 2, "device only": 1, "cpu too": 2, "skipped": 1, "excluded": 1}
     statuses = {failure["test"]: failure["status"] for failure in vendor["failures"]}
     assert statuses == {

@@ -97,7 +97,10 @@ class _Runner:
                 if not ended or self.stop.is_set():
                     return outcome
                 outcome.fail(running or "import", ended)
-                if not running or time.monotonic() >= deadline:
+                late = time.monotonic() >= deadline
+                if late:
+                    outcome.skip_rest()
+                if late or not running:
                     return outcome
 
     def run(self, file: Path) -> suite.FileResult:

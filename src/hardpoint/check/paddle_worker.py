@@ -158,6 +158,19 @@ def _seed() -> None:
     paddle.seed(0)
 
 
+def _late_error(device: str) -> str:
+    """Wait for the device. An error of its kernels belongs to this test, not to the next one."""
+    import paddle
+
+    if device == "cpu":
+        return ""
+    try:
+        paddle.device.synchronize(f"{device}:0")
+    except Exception as error:
+        return f"found when the test was over: {type(error).__name__}: {error}"[:1200]
+    return ""
+
+
 def _run_tests(job: Job, log: Log, module: Any) -> None:
     for library in ("op_test", "tests.op_test"):
         if library in sys.modules:
@@ -168,7 +181,9 @@ def _run_tests(job: Job, log: Log, module: Any) -> None:
         return name not in job.skip and (not job.only or name in job.only or owner(name) in classes)
 
     found = unittest.defaultTestLoader.loadTestsFromModule(module)
-    unittest.TestSuite(test for test in tests_of(found) if wanted(name_of(test))).run(log)
+    tests = [test for test in tests_of(found) if wanted(name_of(test))]
+    log.write(planned=[name_of(test) for test in tests])
+    unittest.TestSuite(tests).run(log)
 
 
 def _alias_tests(folders: list[str]) -> None:
@@ -190,7 +205,7 @@ def main(argument: str) -> None:
     _alias_tests([*job.path, str(file.parent)])
     install(job.device, replace_cpu=_PLACED.search(file.read_text()) is None)
     with open(job.log, "a") as stream:
-        log = Log(stream, before=_seed)
+        log = Log(stream, before=_seed, settle=lambda: _late_error(job.device))
         ran = False
 
         def run_main(*args: Any, **kwargs: Any) -> None:

@@ -30,7 +30,7 @@ from rich.table import Table
 from hardpoint.check.suite_worker import is_fixture, owner
 
 #: In the order of the table. ``device only`` is a defect of the device.
-STATUSES = ("passed", "device only", "cpu too", "skipped", "excluded")
+STATUSES = ("passed", "device only", "cpu too", "skipped", "excluded", "not run")
 #: Device-only failures printed with their message; the JSON file has all of them.
 _SHOWN = 100
 _NUMBER = re.compile(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e[-+]?\d+)?")
@@ -167,6 +167,7 @@ class Outcome:
         self.tiers: Counter[str] = Counter()
         self.cpu: Counter[str] = Counter()
         self.tests = 0
+        self._planned: list[str] = []
 
     def read(self, log: Path) -> str:
         """Add a log; returns the test that it ends in, if any."""
@@ -183,6 +184,8 @@ class Outcome:
                 # A failed subtest comes before the result of its test.
                 if self.statuses.get(record["test"], ("",))[0] != "failed":
                     self.statuses[record["test"]] = (record["status"], record["detail"])
+            elif "planned" in record:
+                self._planned = self._planned or record["planned"]
             elif "tests" in record:
                 self.tests = record["tests"]
             else:
@@ -193,6 +196,11 @@ class Outcome:
     def fail(self, test: str, detail: str) -> None:
         """Record a test that ended its process."""
         self.statuses[test] = ("failed", detail)
+
+    def skip_rest(self) -> None:
+        """Mark the planned tests without a result as not run."""
+        for test in self._planned:
+            self.statuses.setdefault(test, ("not run", ""))
 
     @property
     def finished(self) -> list[str]:
