@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import paddle
+import paddle.nn.functional as F
 import pytest
 from comparison import assert_on_device, assert_same
 
@@ -248,3 +249,31 @@ def test_empty_tensors(rng):
         assert_same(program, numbers(rng, 0, 3))
     assert_same(lambda a: paddle.gather(a, t(np.zeros(0, "int64"))), numbers(rng, 4, 3))
     assert_same(lambda a: paddle.expand(a, [2, 0, 3]), numbers(rng, 0, 3))
+
+
+REARRANGED = {
+    "crop": lambda x: paddle.crop(x, [2, 3, -1], [1, 0, 2]),
+    "crop to a tensor's shape": lambda x: paddle.crop(x, paddle.to_tensor([2, 3, 4], dtype="int32"), [0, 2, 1]),
+    "fill_diagonal_": lambda x: (x[0] + 0).fill_diagonal_(2.5),
+    "fill_diagonal_ above": lambda x: (x[0] + 0).fill_diagonal_(2.5, 2),
+    "fill_diagonal_ below": lambda x: (x[0] + 0).T.contiguous().fill_diagonal_(2.5, -1),
+    "channel_shuffle": lambda x: F.channel_shuffle(x.reshape([2, 6, 2, 5]), 3),
+    "channel_shuffle of NHWC": lambda x: F.channel_shuffle(x.reshape([2, 5, 2, 6]), 2, "NHWC"),
+}
+
+
+@pytest.mark.parametrize("name", REARRANGED)
+def test_windows_diagonals_and_channels(rng, counted, name):
+    assert_same(REARRANGED[name], numbers(rng, 4, 5, 6), grad=True)
+    assert_on_device()
+
+
+def test_equal_all(rng, counted):
+    x = numbers(rng, 4, 5)
+    other = x.copy()
+    other[3, 4] += 1
+    for y, expected in ((x, True), (other, False), (x[:3], False)):
+        found = paddle.equal_all(paddle.to_tensor(x), paddle.to_tensor(y))
+        assert found.shape == []
+        assert found.item() is expected
+    assert_on_device()
