@@ -48,24 +48,26 @@ bool crop_grad(Call& call) {
   const DenseTensor* grad = call.input(1);
   if (!is_supported(call, grad)) return false;
   const View from = view(*grad);
-  const auto& dims = call.output(0)->dims();
+  const auto& dims = call.input(0)->dims();
   ShapedView window(nullptr, from.dtype, dims.size(), dims.Get());
   const std::vector<int64_t> sizes(from.sizes, from.sizes + from.ndim), offsets = call.integers(0);
   if (!narrow_to(window, sizes, offsets)) return false;
+  call.output(0)->Resize(dims);
   const View out = call.allocate(0);
   window = ShapedView(out);
   return narrow_to(window, sizes, offsets) && zero(call.device, out) && copy_to(call, window, from) &&
          count_decomposed(call);
 }
 
-// ---- fill_diagonal of a matrix. Attributes: value, offset, wrap.
+// ---- fill_diagonal of a matrix. Attributes: value, offset, wrap. Paddle does not fill below the square of `columns`
+// rows.
 
 bool set_diagonal(Call& call, double value) {
   const DenseTensor* x = call.input(0);
   const int64_t offset = call.integer(1);
   if (!is_supported(call, x) || x->dims().size() != 2 || call.attr<bool>(2)) return false;
   const int64_t rows = x->dims()[0], columns = x->dims()[1];
-  const int64_t first = std::max<int64_t>(0, -offset), last = std::min(rows, columns - offset);
+  const int64_t first = std::max<int64_t>(0, -offset), last = std::min({rows, columns, columns - offset});
   View out;
   if (!allocate_copy(call, *call.output(0), *x, out)) return false;
   if (first < last) {
