@@ -29,8 +29,8 @@ bool full_like(Call& call) {
   return fill_with(call, view(*call.output(0)), call.attr<phi::Scalar>(0));
 }
 
-// Attributes: shape, value, dtype, input_dim_idx, output_dim_idx. InferMeta has set the output's shape, unless the input
-// has sequences (LoD), whose number Paddle's kernel takes instead of a dimension.
+// Attributes: shape, value, dtype, input_dim_idx, output_dim_idx. InferMeta has set the output's shape, unless the
+// input has sequences (LoD), whose number Paddle's kernel takes instead of a dimension.
 bool full_batch_size_like(Call& call) {
   if (common::product(call.output(0)->dims()) < 0 || !call.input(0)->lod().empty()) return false;
   call.context.Alloc(call.output(0), call.kernel.dtype);
