@@ -1,6 +1,7 @@
 // The last tier: runs Paddle's CPU kernel on host copies of the inputs and copies the outputs to the device, ordered on
 // Paddle's stream.
 #include "core/memory/scratch.h"
+#include "core/recording/graph_capture.h"
 #include "core/tensor/copy_views.h"
 #include "dispatch/host_call.h"
 #include "python/python_location.h"
@@ -81,6 +82,7 @@ void cpu_tier(Call& call) {
   if (!call.kernel.cpu.IsValid()) {
     throw Error(HP_NOT_SUPPORTED, "the device has no kernel for these arguments, and Paddle has none for the CPU");
   }
+  if (GraphCapture* capture = stream_of(call.context).capture()) capture->refuse(op.name, "it runs on the CPU");
   OperatorScope scope(op);
   op.count(Tier::kCpu);
   const CpuTierTimer cost(op);

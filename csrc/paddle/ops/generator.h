@@ -3,6 +3,7 @@
 
 #include "core/runtime/philox.h"
 #include "dispatch/call.h"
+#include "runtime/graphs.h"
 
 namespace hp::paddle_adapter {
 
@@ -10,8 +11,12 @@ namespace hp::paddle_adapter {
 // the call then gives the same numbers each time.
 inline PhiloxState take_blocks(const Call& call, uint64_t blocks, int64_t seed = 0) {
   if (seed != 0) return {static_cast<uint64_t>(seed), 0};
-  const auto [generator_seed, offset] = call.context.GetGenerator()->IncrementOffset(blocks);
-  return {generator_seed, offset};
+  phi::Generator* const generator = call.context.GetGenerator();
+  const auto [generator_seed, offset] = generator->IncrementOffset(blocks);
+  const PhiloxState state{generator_seed, offset};
+  Stream& stream = stream_of(call.context);
+  if (stream.capture() != nullptr) note_captured_draw(stream, generator, state, blocks);
+  return state;
 }
 
 }  // namespace hp::paddle_adapter

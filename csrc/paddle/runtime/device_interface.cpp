@@ -12,6 +12,7 @@
 #include "core/memory/allocator.h"
 #include "core/memory/pinned_allocator.h"
 #include "runtime/adapter.h"
+#include "runtime/graphs.h"
 #include "runtime/profiler.h"
 #include "runtime/status.h"
 #include "runtime/xccl.h"
@@ -351,8 +352,11 @@ struct Callbacks {
 
   static void fill(C_DeviceInterface& table) {
     fill_newer(table, 0);
-    // The xccl fields also lie behind the shared prefix.
-    if (table.size == sizeof(table)) fill_xccl(table, self().runtime, self().pinned);
+    // The fields of xccl and graphs also lie behind the shared prefix.
+    if (table.size == sizeof(table)) {
+      fill_xccl(table, self().runtime, self().pinned);
+      fill_graphs(table);
+    }
     table.initialize = do_nothing;
     table.finalize = do_nothing;
     table.init_device = init_device;

@@ -1,0 +1,72 @@
+"""``paddle.device.cuda.graphs.CUDAGraph`` on the device: core's device graphs behind Paddle's graph callbacks."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import paddle
+import pytest
+from paddle import nn
+from paddle.device.cuda.graphs import CUDAGraph
+
+
+def capture(function):
+    graph = CUDAGraph(paddle.CustomPlace("sim", 0))
+    paddle.device.synchronize()
+    graph.capture_begin()
+    try:
+        result = function()
+    finally:
+        graph.capture_end()
+    return graph, result
+
+
+def test_replay():
+    x = paddle.ones([4, 50])
+    w = paddle.to_tensor(np.arange(100, dtype="float32").reshape(50, 2))
+
+    def f():
+        return paddle.nn.functional.softmax(x @ w + 1.0, axis=-1).sum(axis=0)
+
+    f()
+    graph, result = capture(f)
+    for value in (0.001, 0.002):
+        x.fill_(value)
+        graph.replay()
+        np.testing.assert_array_equal(result.numpy(), f().numpy())
+    graph.reset()
+
+
+def test_random_numbers_advance():
+    x = paddle.ones([1000])
+    nn.functional.dropout(x, 0.5)
+    graph, result = capture(lambda: nn.functional.dropout(x, 0.5))
+    paddle.seed(7)
+    expected = [nn.functional.dropout(x, 0.5).numpy() for _ in range(3)]
+    paddle.seed(7)
+    for want in expected:
+        graph.replay()
+        np.testing.assert_array_equal(result.numpy(), want)
+    assert not np.array_equal(expected[0], expected[1])
+    graph.reset()
+
+
+def test_a_synchronization_is_refused():
+    x = paddle.ones([8])
+    swallowed = CUDAGraph(paddle.CustomPlace("sim", 0))
+    swallowed.capture_begin()
+    y = x * 2
+    with contextlib.suppress(Exception):
+        y.numpy()
+    swallowed.capture_end()
+    with pytest.raises(Exception, match="a graph capture cannot contain"):
+        swallowed.replay()
+    swallowed.reset()
+    with pytest.raises(Exception, match="a graph capture cannot contain"):
+        capture(lambda: (x * 2).numpy())
+    np.testing.assert_array_equal((x + 1).numpy(), np.full(8, 2, "float32"))
+    graph, result = capture(lambda: x * 3)
+    graph.replay()
+    np.testing.assert_array_equal(result.numpy(), np.full(8, 3, "float32"))
+    graph.reset()
