@@ -24,6 +24,8 @@
 #define __shared__ static
 #define __restrict__
 
+static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
+
 struct Index {
   unsigned x = 0, y = 0, z = 0;
 };

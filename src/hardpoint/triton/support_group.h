@@ -60,44 +60,44 @@ HP_FN hp_u8 hp_cas_hp_u8(HP_GLOBAL hp_u8* at, hp_u8 old, hp_u8 next) {
 
 /* Replaces what `pointer` holds: W, the unsigned type of its width; M, its type in memory; OLD, the old value from
  * `raw`; NEW, the new one from `old`. */
-#define HP_ATOMIC_UPDATE(W, M, pointer, old, OLD, NEW)                          \
-  {                                                                             \
-    HP_GLOBAL W* const word = (HP_GLOBAL W*)(pointer);                          \
-    union {                                                                     \
-      W bits;                                                                   \
-      M value;                                                                  \
-    } change;                                                                   \
-    W seen = *(volatile HP_GLOBAL W*)word, before;                              \
-    for (;;) {                                                                  \
-      change.bits = seen;                                                       \
-      M raw = change.value;                                                     \
-      old = OLD;                                                                \
-      change.value = NEW;                                                       \
-      before = hp_cas_##W(word, seen, change.bits);                             \
-      if (before == seen) break;                                                \
-      seen = before;                                                            \
-    }                                                                           \
+#define HP_ATOMIC_UPDATE(W, M, pointer, old, OLD, NEW) \
+  {                                                    \
+    HP_GLOBAL W* const word = (HP_GLOBAL W*)(pointer); \
+    union {                                            \
+      W bits;                                          \
+      M value;                                         \
+    } change;                                          \
+    W seen = *(volatile HP_GLOBAL W*)word, before;     \
+    for (;;) {                                         \
+      change.bits = seen;                              \
+      M raw = change.value;                            \
+      old = OLD;                                       \
+      change.value = NEW;                              \
+      before = hp_cas_##W(word, seen, change.bits);    \
+      if (before == seen) break;                       \
+      seen = before;                                   \
+    }                                                  \
   }
-#define HP_ATOMIC_EXCHANGE(W, M, pointer, seen, given)                                          \
-  {                                                                                             \
-    union {                                                                                     \
-      W bits;                                                                                   \
-      M value;                                                                                  \
-    } expected, wanted;                                                                         \
-    expected.value = seen;                                                                      \
-    wanted.value = given;                                                                       \
-    expected.bits = hp_cas_##W((HP_GLOBAL W*)(pointer), expected.bits, wanted.bits);            \
-    seen = expected.value;                                                                      \
+#define HP_ATOMIC_EXCHANGE(W, M, pointer, seen, given)                               \
+  {                                                                                  \
+    union {                                                                          \
+      W bits;                                                                        \
+      M value;                                                                       \
+    } expected, wanted;                                                              \
+    expected.value = seen;                                                           \
+    wanted.value = given;                                                            \
+    expected.bits = hp_cas_##W((HP_GLOBAL W*)(pointer), expected.bits, wanted.bits); \
+    seen = expected.value;                                                           \
   }
 
 /* ---- dot ---- */
 /* C += A B for row-major tiles: each work-item computes every n-th element. */
-#define HP_DOT(T, M, N, K, A, B, C)                                                 \
-  for (hp_i32 first = 0; first < (M) * (N); first += HP_LSIZE) {                    \
-    const hp_i32 element = first + lid, i = element / (N), j = element % (N);       \
-    if ((M) * (N) % HP_LSIZE == 0 || element < (M) * (N)) {                         \
-      T sum = C[element];                                                           \
-      for (hp_i32 k = 0; k < (K); ++k) sum += A[i * (K) + k] * B[k * (N) + j];      \
-      C[element] = sum;                                                             \
-    }                                                                               \
+#define HP_DOT(T, M, N, K, A, B, C)                                            \
+  for (hp_i32 first = 0; first < (M) * (N); first += HP_LSIZE) {               \
+    const hp_i32 element = first + lid, i = element / (N), j = element % (N);  \
+    if ((M) * (N) % HP_LSIZE == 0 || element < (M) * (N)) {                    \
+      T sum = C[element];                                                      \
+      for (hp_i32 k = 0; k < (K); ++k) sum += A[i * (K) + k] * B[k * (N) + j]; \
+      C[element] = sum;                                                        \
+    }                                                                          \
   }
