@@ -435,8 +435,8 @@ class Plugin:
 
     Set ``name`` and define the six methods below. Kernels are methods with the decorator
     :func:`hardpoint.kernel`. The methods of extensions are those of :class:`Streams`, :class:`Events`, :class:`Info`,
-    :class:`Pinned`, :class:`Peer`, :class:`Compiler`, :class:`Collectives`, :class:`Tracing` and :class:`Graphs`. Two more are optional:
-    ``fill_memory`` and ``shutdown``.
+    :class:`Pinned`, :class:`Peer`, :class:`Compiler`, :class:`Collectives`, :class:`Tracing` and :class:`Graphs`. Two
+    more are optional: ``fill_memory`` and ``shutdown``.
 
     Attributes:
         name: Device name in the frameworks, as in ``torch.device("mychip:0")``.

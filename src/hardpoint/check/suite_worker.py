@@ -1,8 +1,8 @@
 """What the processes share that run a framework's test files: names of tests, and the log.
 
-A process appends one JSON object per line to its log: ``{"tests": number}`` or ``{"planned": [test, ...]}`` once the file
-is imported, ``{"start": test}`` before each test, ``{"test": ..., "status": ..., "detail": ...}`` after it, and at the end
-``{"tiers": ...}``.
+A process appends one JSON object per line to its log: ``{"tests": number}`` or ``{"planned": [test, ...]}`` once the
+file is imported, ``{"start": test}`` before each test, ``{"test": ..., "status": ..., "detail": ...}`` after it, and at
+the end ``{"tiers": ...}``.
 """
 
 # ruff: noqa: D102 (unittest documents the methods of a result)
