@@ -105,6 +105,7 @@ bench: ready
 	@$(PYTHON) benchmarks/copy.py
 	@$(PYTHON) benchmarks/kernels.py
 	@$(PYTHON) benchmarks/models.py
+	@if $(PYTHON) -c "import triton" 2>/dev/null; then $(PYTHON) benchmarks/compiled.py; fi
 	@$(PYTHON) benchmarks/paddle_dispatch.py
 	@$(PYTHON) benchmarks/observers.py
 	@$(PYTHON) benchmarks/collectives.py

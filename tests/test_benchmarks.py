@@ -38,6 +38,14 @@ def test_kernels():
         assert case["cpu_operators"] == []
 
 
+def test_compiled():
+    pytest.importorskip("triton")
+    (case,) = printed("compiled.py", "--only", "softmax")["cases"]
+    assert case["case"] == "kernel: softmax"
+    assert case["launches"] == case["yardstick_launches"] == 1
+    assert case["ratio"] == pytest.approx(case["ms"] / case["yardstick_ms"])
+
+
 def test_profile_of_a_model():
     rows = printed("models.py", "--only", "gpt", "--profile")["gpt"]
     operators = {row["operator"]: row for row in rows}

@@ -177,7 +177,6 @@ def test_two_devices():
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_convolutions_keep_their_memory_format(layout):
-    """Inductor chooses channels last for the weights by itself."""
     torch.manual_seed(2)
     layers = [nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 8, 3, padding=1, stride=2), nn.Flatten()]
     expected, x = nn.Sequential(*layers), torch.randn(2, 3, 8, 8)

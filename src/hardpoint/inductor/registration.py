@@ -33,6 +33,7 @@ def register(name: str) -> None:
     _decline_templates(name)
     _register_benchmark(name)
     fake_convolution.register(name)
+    _keep_layouts(name)
     register_backend_for_device(name, TritonScheduling, PythonWrapperCodegen)
     register_device_op_overrides(name, wrapper_code.overrides(name))
     _limit_workers(name)
@@ -99,6 +100,25 @@ def _decline_templates(name: str) -> None:
         return kind != name and bool(original(index_or_device))
 
     utils.is_big_gpu = is_big_gpu
+
+
+def _keep_layouts(name: str) -> None:
+    """Inductor prefers channels last for convolutions, and converts the weights in every step.
+
+    Convolutions of portable kernels are not faster for it.
+    """
+    from torch._inductor.graph import GraphLowering
+
+    original = GraphLowering.decide_layout_opt
+
+    def decide_layout_opt(module: torch.fx.GraphModule, *arguments: Any, **named: Any) -> bool:
+        for node in module.graph.nodes:
+            value = node.meta.get("val") if node.target is torch.ops.aten.convolution.default else None
+            if isinstance(value, torch.Tensor) and value.device.type == name:
+                return False
+        return bool(original(module, *arguments, **named))
+
+    GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
 
 
 def _register_benchmark(name: str) -> None:
