@@ -177,7 +177,7 @@ def test_interrupted_check_reports_and_resumes(tmp_path: Path) -> None:
     assert time.monotonic() - start < 8  # well below 2 s on an idle machine
     assert process.returncode == 1
     assert "Traceback" not in errors
-    assert "60 passed" in output  # the report of what was done
+    assert int(re.findall(r"(\d+) passed", output)[0]) >= 60  # the report of what was done
     left = re.search(r"stopped: (\d+) entries are left; to run them: (hardpoint check abi perf --resume .*)", output)
     assert left is not None
     assert str(file) in left[2]

@@ -312,20 +312,29 @@ static HpStatus launch(int device, HpStream stream, HpFunction function, const u
 
 /* ---- Tables */
 
-static const HpStreams streams = {sizeof streams, create_stream, destroy_stream, synchronize_stream, NULL};
-static const HpEvents events = {sizeof events, create_event,      destroy_event, record_event,
-                                wait_event,    synchronize_event, query_event,   elapsed};
-static const HpCompiler compiler = {sizeof compiler,
-                                    "c",
-                                    /* group_size */ 1,
-                                    /* local_memory */ 1 << 20,
-                                    fingerprint,
-                                    compile,
-                                    free,
-                                    load,
-                                    unload,
-                                    find,
-                                    launch};
+static const HpStreams streams = {.struct_size = sizeof streams,
+                                  .create = create_stream,
+                                  .destroy = destroy_stream,
+                                  .synchronize = synchronize_stream};
+static const HpEvents events = {.struct_size = sizeof events,
+                                .create = create_event,
+                                .destroy = destroy_event,
+                                .record = record_event,
+                                .wait = wait_event,
+                                .synchronize = synchronize_event,
+                                .query = query_event,
+                                .elapsed = elapsed};
+static const HpCompiler compiler = {.struct_size = sizeof compiler,
+                                    .dialect = "c",
+                                    .group_size = 1,
+                                    .local_memory = 1 << 20,
+                                    .fingerprint = fingerprint,
+                                    .compile = compile,
+                                    .release_binary = free,
+                                    .load = load,
+                                    .unload = unload,
+                                    .find = find,
+                                    .launch = launch};
 static const HpPlugin plugin = {
     HP_PLUGIN_HEADER,    .name = "streams",      .device_count = device_count, .allocate = allocate,
     .free = release,     .copy_to_device = copy, .copy_to_host = copy,         .copy_on_device = copy,
