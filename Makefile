@@ -11,14 +11,16 @@
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 JOBS   ?= 2
-# Files stay whole: some have something to build once for all of their tests.
-PARALLEL := -n $(JOBS) --dist loadfile
+# Files stay whole: some build something once for all of their tests. tests/conftest.py decides their order.
+PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # pip, not uv: it is the installer that takes a locally provided CPU build of torch.
 TORCH  ?= 2.13.0
 # ON: compile through ccache, without precompiled headers.
 CCACHE ?= OFF
 # ON: warnings are errors. Off by default: newer compilers than CI's have newer warnings.
 STRICT ?= OFF
+# sim's most common kernels, compiled in advance: NATIVE is for this machine's CPU, ON for every CPU level, as in wheels.
+PREBUILD ?= NATIVE
 # Shows what a long command is doing, and the time since make started.
 PROGRESS := python3 .ci/progress.py
 export PROGRESS_START := $(or $(PROGRESS_START),$(shell date +%s))
@@ -64,8 +66,7 @@ $(VENV)/.docs: pyproject.toml | check-tools
 	@$(PROGRESS) packages "for the documentation" -- $(INSTALL) docs
 	@touch $@
 
-# An editable install, for torch and, once it is installed, for Paddle. The argument: ON also compiles sim's most common
-# kernels in advance, as wheels have them.
+# An editable install, for torch and, once it is installed, for Paddle. The argument: which of sim's kernels to compile.
 BUILD = env TORCH_DEVICE_BACKEND_AUTOLOAD=0 CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip install --verbose \
   --disable-pip-version-check --no-build-isolation --no-deps --config-settings=cmake.define.HARDPOINT_STRICT=$(STRICT) \
   --config-settings=cmake.define.HARDPOINT_CCACHE=$(CCACHE) \
@@ -81,7 +82,7 @@ $(VENV)/.built: $(VENV)/.packages $(SOURCES)
 	@touch $(VENV)/.built-torch $@
 
 $(VENV)/.prebuilt: $(VENV)/.packages $(SOURCES) $(KERNELS)
-	@$(PROGRESS) building "Hardpoint, for torch and Paddle, and kernels (a few minutes the first time)" -- $(call BUILD,ON)
+	@$(PROGRESS) building "Hardpoint, for torch and Paddle, and kernels (a few minutes the first time)" -- $(call BUILD,$(PREBUILD))
 	@touch $(VENV)/.built-torch $(VENV)/.built $@
 
 ready: $(VENV)/.built
@@ -107,6 +108,7 @@ bench: ready
 	@$(PYTHON) benchmarks/models.py
 	@if $(PYTHON) -c "import triton" 2>/dev/null; then $(PYTHON) benchmarks/compiled.py; fi
 	@$(PYTHON) benchmarks/paddle_dispatch.py
+	@$(PYTHON) benchmarks/paddle_models.py
 	@$(PYTHON) benchmarks/observers.py
 	@$(PYTHON) benchmarks/collectives.py
 	@if ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1; then $(PYTHON) benchmarks/opencl.py; fi
@@ -124,8 +126,9 @@ wheel: $(VENV)/.packages
 	  --no-deps --config-settings=build-dir=build/wheel-objects --wheel-dir build/wheel .
 	@$(PYTHON) .ci/tag_wheel.py build/wheel/*.whl dist
 
-matrix: $(VENV)/.torch
-	@$(PYTHON) .ci/matrix.py $(if $(MATRIX_PYTHON),--python $(MATRIX_PYTHON)) $(if $(filter command line environment,$(origin TORCH)),$(TORCH))
+# Makes its own environments: .venv, and a torch in it, are not needed.
+matrix: | check-tools
+	@python3 .ci/matrix.py $(if $(MATRIX_PYTHON),--python $(MATRIX_PYTHON)) $(if $(filter command line environment,$(origin TORCH)),$(TORCH))
 
 integrations: ready
 	@$(PYTHON) .ci/integrations.py $(LIBRARY)
@@ -146,7 +149,7 @@ CXX_FILES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*
 TIDY_FILES = examples/hello_c/hello.c csrc/paddle/runtime/loader.c $(wildcard src/hardpoint/projects/templates/device/c/csrc/*.c) \
   $(shell git diff --name-only --diff-filter=d HEAD -- 'csrc/core/*.cpp' 'csrc/ops/*.cpp' 'plugins/*.cpp')
 TIDY_FLAGS = -Iinclude -Icsrc -Iplugins/sim $(shell $(PYTHON) -c \
-  'from tvm_ffi import libinfo as l; print("-I" + l.find_include_path(), "-I" + l.find_dlpack_include_path())')
+  'from tvm_ffi import libinfo as l; print("-isystem", l.find_include_path(), "-isystem", l.find_dlpack_include_path())')
 
 lint: $(VENV)/.packages
 	@echo "== lint"

@@ -1,7 +1,9 @@
 """Tests the integrations with the libraries of PyPI and writes the table in the docs: ``make integrations``.
 
 The environment is a layer over ``.venv``: it has the libraries, and takes torch, Hardpoint and pytest from there.
-Standard library only.
+PyPI's torchvision needs PyPI's torch, which is built for CUDA and runs without a GPU: if ``.venv`` has another build of
+torch, libraries on top of torchvision are tested in a second environment of 5 GB, which is removed afterwards. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import datetime
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -23,20 +26,30 @@ PAGES = {"en": ROOT / "docs/reference/libraries.md", "zh": ROOT / "docs/referenc
 
 #: Library -> arguments of pytest.
 LIBRARIES = {
-    "transformers": ["tests/integrations/test_transformers.py"],
+    "transformers": [
+        *("tests/integrations/test_transformers.py", "tests/integrations/test_model_sweep.py"),
+        *("--deselect", "tests/integrations/test_model_sweep.py::test_timm_nets_train"),
+    ],
     "accelerate": ["tests/integrations/test_accelerate.py"],
     "lightning": ["tests/integrations/test_lightning.py"],
     "deepspeed": ["tests/integrations/test_deepspeed.py"],
+    "ray": ["tests/integrations/test_ray.py"],
     "safetensors": ["tests/integrations/test_safetensors.py"],
     **{
         name: ["tests/integrations/test_more_libraries.py", "-k", name]
-        for name in ("peft", "diffusers", "torchao", "torchmetrics", "einops", "timm")
+        for name in ("peft", "diffusers", "torchao", "torchmetrics", "einops", "torchdata")
     },
+    "timm": [
+        *("tests/integrations/test_more_libraries.py", "tests/integrations/test_model_sweep.py"),
+        *("-k", "timm"),
+    ],
 }
-#: Column -> tests that count for it. A test may count for several; the last column has those that count for none.
+#: Library -> its packages, if it has another name there or extras.
+PACKAGES = {"ray": "ray[train]"}
+#: Column -> tests that count for it. A test may count for several; the last column has all other tests.
 COLUMNS = {
     "training": r"train|gradient_accumulation",
-    "mixed precision": r"\[(bf16|fp16|16)|fabric",
+    "mixed precision": r"\[(bf16|fp16|16)|fabric|mixed",
     "resume": r"resume",
     "distributed": r"ranks|launch",
     "inference, loading": r"inference|generate|pipeline|device_map|dispatch|offload|evaluation|load|safe_open|models",
@@ -44,8 +57,8 @@ COLUMNS = {
 }
 CHINESE = {"library": "库", "version": "版本", "date": "日期", "training": "训练", "mixed precision": "混合精度"}
 CHINESE |= {"resume": "恢复", "distributed": "分布式", "inference, loading": "推理、加载", "other": "其他"}
-#: Installed after the others, and removed again if its binaries do not fit this torch.
-BINARY = "torchvision"
+#: Libraries that import torchvision.
+VISION = ("timm",)
 
 
 def run(command: list[str], log: Path, **variables: str) -> int:
@@ -58,33 +71,63 @@ def run(command: list[str], log: Path, **variables: str) -> int:
     return done.returncode
 
 
-def prepare(log: Path) -> str:
-    """Make the environment, unless it is there; returns the path of its Python."""
-    folder = WORK / "env"
-    python, ready = str(folder / "bin" / "python"), folder / "ready"
-    if ready.exists():
-        return python
-    print("== packages", flush=True)
+def environment(folder: Path) -> str:
+    """Make an environment on top of ``.venv``; returns the path of its Python."""
+    python = str(folder / "bin" / "python")
     subprocess.run([str(BASE / "bin" / "python"), "-m", "venv", "--clear", "--without-pip", str(folder)], check=True)
     packages = next(folder.glob("lib/python*/site-packages"))
     base = BASE / packages.relative_to(folder)
     (packages / "base.pth").write_text(f"import site; site.addsitedir({str(base)!r})\n")
-    version = subprocess.run(
-        [python, "-c", "import importlib.metadata as m; print(m.version('torch'))"],
-        capture_output=True,
-        text=True,
-        check=True,
+    return python
+
+
+def install(python: str, log: Path, *packages: str) -> int:
+    """Install packages into an environment; returns pip's status."""
+    return run([python, "-m", "pip", "install", "--disable-pip-version-check", *packages], log)
+
+
+def torch_version() -> str:
+    """Version of the torch that Hardpoint is built for here."""
+    query = "import importlib.metadata as m; print(m.version('torch'))"
+    return subprocess.run(
+        [BASE / "bin" / "python", "-c", query], capture_output=True, text=True, check=True
     ).stdout.strip()
+
+
+def prepare(log: Path) -> str:
+    """Make the environment, unless it is there; returns the path of its Python."""
+    folder = WORK / "env"
+    ready = folder / "ready"
+    if ready.exists():
+        return str(folder / "bin" / "python")
+    print("== packages", flush=True)
+    python = environment(folder)
     constraints = WORK / "constraints.txt"
-    constraints.write_text(f"torch=={version}\n")
-    install = [python, "-m", "pip", "install", "--disable-pip-version-check", "-c", str(constraints)]
-    if run([*install, *(name for name in LIBRARIES if name != "timm")], log):
+    constraints.write_text(f"torch=={torch_version()}\n")
+    packages = [PACKAGES.get(name, name) for name in LIBRARIES if name not in VISION]
+    if install(python, log, "-c", str(constraints), *packages):
         raise SystemExit(f"the libraries cannot be installed: see {log}")
-    if run([*install, BINARY, "timm"], log) or run([python, "-c", f"import {BINARY}"], log):
-        # PyPI's is built for CUDA. A broken one breaks every library that looks for it.
-        print(f"   no {BINARY} for torch {version}: timm is left out", flush=True)
-        run([python, "-m", "pip", "uninstall", "--yes", BINARY, "timm"], log)
+    if install(python, log, "-c", str(constraints), "torchvision", *VISION) or run(
+        [python, "-c", "import torchvision"], log
+    ):
+        # Built for another torch. A broken one breaks every library that looks for it.
+        run([python, "-m", "pip", "uninstall", "--yes", "torchvision", *VISION], log)
     ready.touch()
+    return python
+
+
+def prepare_vision(log: Path) -> str | None:
+    """Make the environment with PyPI's torch and torchvision; returns the path of its Python, None without them."""
+    folder = WORK / "vision"
+    if (folder / "ready").exists():
+        return str(folder / "bin" / "python")
+    print("== packages: torchvision", flush=True)
+    python = environment(folder)
+    # Arbitrary equality: 2.13.0 itself, not 2.13.0+cpu.
+    wanted = f"torch==={torch_version().partition('+')[0]}"
+    if install(python, log, "--ignore-installed", wanted, "torchvision") or install(python, log, *VISION):
+        return None
+    (folder / "ready").touch()
     return python
 
 
@@ -134,7 +177,7 @@ def check(library: str, python: str, log: Path) -> dict[str, object] | None:
 
 
 def write_pages() -> None:
-    """Put the results of this machine into the docs; rows of libraries that it does not have stay."""
+    """Put this machine's results into the docs, and keep the rows of libraries that it does not have."""
     head = ["library", "version", "date", *COLUMNS]
     for language, page in PAGES.items():
         text = page.read_text()
@@ -158,8 +201,17 @@ def main() -> int:
     log = WORK / "log.txt"
     log.unlink(missing_ok=True)
     python = prepare(log)
+    chosen = options.libraries or list(LIBRARIES)
     print("== libraries", flush=True)
-    results = [check(library, python, log) for library in options.libraries or LIBRARIES]
+    results = [check(library, python, log) for library in chosen if library not in VISION]
+    if vision := [library for library in chosen if library in VISION]:
+        beside = run([python, "-c", "import torchvision"], log) == 0
+        with_torchvision = python if beside else prepare_vision(log)
+        if with_torchvision is None:
+            print(f"   no torchvision for torch {torch_version()}: {', '.join(vision)} left out", flush=True)
+        else:
+            results += [check(library, with_torchvision, log) for library in vision]
+        shutil.rmtree(WORK / "vision", ignore_errors=True)
     write_pages()
     bad = [result["library"] for result in results if result is not None and result["failed"]]
     if bad:

@@ -33,7 +33,7 @@ SUBJECTS = {
     "serialization": ["tests/torch/test_serialization.py"],
     "graph mode": ["tests/graph/test_graph_mode.py", "tests/graph/test_graph_autocast.py"],
     "2 ranks": ["tests/distributed/test_training.py", "tests/distributed/test_torchrun.py"],
-    "OpInfo": ["tests/torch/test_opinfo_sample.py", "-m", "matrix"],
+    "OpInfo": ["tests/torch/ops/test_opinfo_sample.py", "-m", "matrix"],
     "frozen wheel": ["tests/test_frozen_wheel.py"],
 }
 HEADINGS = {"device": "设备", "copy": "复制", "autograd": "自动求导", "autocast": "自动混合精度", "streams": "流"}

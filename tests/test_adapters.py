@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import io
 import json
@@ -600,6 +601,26 @@ def test_not_enough_space(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tiny.files() == [LIBRARY]
 
 
+@pytest.mark.parametrize("case", ["no room for the library", "no room for a file"])
+def test_full_disk_is_reported_before_the_build(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    def lock(path: Path, purpose: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    tiny.package.write_text("no folder")
+    if case == "no room for the library":
+        with_free_space(monkeypatch, {tiny.temporary: 2e9, tiny.cache: 1e6})
+    else:
+        monkeypatch.setattr(_build_process, "lock", lock)
+    with pytest.raises(PluginError) as error:
+        tiny.adapter().load()
+    assert str(error.value) == (
+        f"Hardpoint's adapter for {tiny.name} 1.2 cannot be built: there is no space to keep it in "
+        f"(full: {tiny.cache}): free some, or set HARDPOINT_CACHE to a folder on a larger disk"
+    )
+    assert tiny.builds() == []
+    assert tiny.files() == []
+
+
 def test_disk_that_fills_up_during_the_build(tiny: Tiny) -> None:
     (tiny.sources / "compile.py").write_text(
         "raise SystemExit('fatal error: error writing to /tmp/x.s: No space left on device')"
@@ -614,19 +635,20 @@ def test_disk_that_fills_up_during_the_build(tiny: Tiny) -> None:
     assert list(tiny.temporary.iterdir()) == []
 
 
-def test_library_that_does_not_fit(tiny: Tiny, run_python: Any) -> None:
+def loaded_on_a_full_disk(tiny: Tiny, run_python: Any, function: str, limit: int) -> str:
+    """What loading prints if no file can grow beyond ``limit`` bytes from a function of the build on."""
     program = f"""
-        import resource, signal, sys
+        import resource, signal
         from pathlib import Path
         from hardpoint import PluginError, _adapter_build
         from hardpoint._adapters import Adapter
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        real = _adapter_build._store
-        def store(*arguments):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        real = _adapter_build.{function}
+        def limited(*arguments):
+            resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
             return real(*arguments)
-        _adapter_build._store = store
+        _adapter_build.{function} = limited
         folder = Path({str(tiny.folder)!r})
         folders = (folder / "package", folder / "cache")
         adapter = Adapter({tiny.name!r}, lambda: "1.2.0", ("1.1", "1.3"), (), 1, folder / "sources", (), folders)
@@ -635,9 +657,42 @@ def test_library_that_does_not_fit(tiny: Tiny, run_python: Any) -> None:
         except PluginError as error:
             print(error)
     """
-    done = run_python(textwrap.dedent(program))
-    assert "could not be built: [Errno 27] File too large; to try again, run: hardpoint build" in done.stdout
+    return str(run_python(textwrap.dedent(program)).stdout)
+
+
+def test_library_that_does_not_fit(tiny: Tiny, run_python: Any) -> None:
+    printed = loaded_on_a_full_disk(tiny, run_python, "_store", 4096)
+    assert "could not be built: [Errno 27] File too large; to try again, run: hardpoint build" in printed
     assert tiny.files() == [f"{LIBRARY}.failed"]
+
+
+def test_full_disk_keeps_no_part_of_a_log_or_record(tiny: Tiny, run_python: Any) -> None:
+    (tiny.sources / "compile.py").write_text("raise SystemExit('error: the cause ' + 9000 * 'x')")
+    printed = loaded_on_a_full_disk(tiny, run_python, "_failure_message", 2048)
+    assert "could not be built: cmake ended with" in printed
+    assert "error: the cause" in printed
+    assert tiny.files() == []
+
+
+def test_full_disk_keeps_no_part_of_a_probe_stamp(tmp_path: Path, run_python: Any) -> None:
+    program = """
+        import resource, signal
+        from pathlib import Path
+        from hardpoint import _discovery
+
+        library = Path("library")
+        library.write_text("")
+        _discovery.load_in_child = lambda *arguments: None
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4, resource.RLIM_INFINITY))
+        _discovery.probe(library)
+        print([path.name for path in Path("cache").rglob("*")])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        _discovery.probe(library)
+        print(len([path for path in Path("cache").rglob("*") if path.is_file()]))
+    """
+    done = run_python(program, HARDPOINT_CACHE=str(tmp_path / "cache"))
+    assert done.stdout.splitlines() == ["['probed']", "1"]
 
 
 def test_compiler_killed_for_lack_of_memory(tiny: Tiny) -> None:

@@ -18,6 +18,8 @@ from hardpoint._runtime import PluginError, package_file
 
 #: Lines of the log that are shown when a build fails.
 LOG_LINES = 20
+#: Errors of writing that free space would cure.
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
 def build(adapter: Adapter, jobs: int = 2, broken: set[Library] | None = None) -> Path:
@@ -50,8 +52,8 @@ def build(adapter: Adapter, jobs: int = 2, broken: set[Library] | None = None) -
 
 def remember_failure(adapter: Adapter, folder: Path, message: str) -> None:
     """Save the reason of a failed build. Until the situation changes, ``build`` raises it instead of trying again."""
-    with contextlib.suppress(OSError):  # full or read-only disk
-        _failure_file(adapter, folder).write_text(json.dumps({**_situation(adapter), "message": message}, indent=1))
+    saved = json.dumps({**_situation(adapter), "message": message}, indent=1)
+    process.write_or_remove(_failure_file(adapter, folder), saved.encode())
 
 
 def failure(adapter: Adapter) -> str | None:
@@ -68,15 +70,20 @@ def _refusal(adapter: Adapter, problems: list[checks.Problem]) -> PluginError:
 
 def _lock_first_writable(adapter: Adapter, stack: contextlib.ExitStack) -> Path:
     folders = adapter.folders_for_builds()
+    full = []
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if shutil.disk_usage(folder).free < checks.RESULT_SPACE:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             purpose = f"builds the adapter for {adapter.label()}"
             stack.enter_context(process.lock(folder / f"{adapter.file_name()}.lock", purpose))
-        except OSError:
+        except OSError as error:
+            if error.errno in FULL_DISK:
+                full.append(folder)
             continue
         return folder
-    raise _refusal(adapter, [checks.not_writable(folders)])
+    raise _refusal(adapter, [checks.full(full) if full else checks.not_writable(folders)])
 
 
 def _remove_stale_files(adapter: Adapter, folder: Path) -> None:
@@ -99,7 +106,7 @@ def _compile(adapter: Adapter, folder: Path, jobs: int) -> Path:
             path = _store(adapter, library, folder)
     except OSError as error:
         message = f"{_subject(adapter)}: {error}; to try again, run: {_command(adapter)}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in FULL_DISK:
             message = _no_space_message(adapter, str(error))
         raise _failed(adapter, folder, message) from error
     process.print_message(f"... done in {progress.seconds()} s, kept in {path.parent}")
@@ -201,8 +208,7 @@ def _failure_message(adapter: Adapter, folder: Path, log: Path, reason: str) -> 
         reason = "the compiler was killed, probably for lack of memory"
         return f"{_subject(adapter)}: {reason}; compile one file at a time: {_command(adapter)} --jobs 1"
     kept = _log_file(adapter, folder)
-    with contextlib.suppress(OSError):
-        shutil.copyfile(log, kept)
+    process.write_or_remove(kept, log.read_bytes())
     lines = text.splitlines()
     shown = lines[-LOG_LINES:]
     first_error = next((line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)), None)

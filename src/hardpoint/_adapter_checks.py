@@ -19,6 +19,8 @@ from hardpoint._adapters import Adapter, version_numbers
 
 #: Free space in bytes that a build needs in its work folder: about 1 GB, and some reserve.
 NEEDED_SPACE = 1_500_000_000
+#: Free space in bytes that the finished library needs: up to 10 MB, and some reserve.
+RESULT_SPACE = 50_000_000
 MINIMUM_CMAKE = (3, 20)
 INSTALL_TOOLS = 'python -m pip install "hardpoint[build]"'
 
@@ -71,6 +73,12 @@ def not_writable(folders: Iterable[Path]) -> Problem:
     """Return the problem that none of the folders can be written to."""
     text = f"there is no writable folder to keep it in (tried: {', '.join(map(str, folders))})"
     return Problem(text, "set HARDPOINT_CACHE to a writable folder")
+
+
+def full(folders: Iterable[Path]) -> Problem:
+    """Return the problem that those of the folders that can be written to have no space for the result."""
+    text = f"there is no space to keep it in (full: {', '.join(map(str, folders))})"
+    return Problem(text, "free some, or set HARDPOINT_CACHE to a folder on a larger disk")
 
 
 def compiler() -> str | None:

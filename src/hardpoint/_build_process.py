@@ -145,6 +145,15 @@ def _host() -> str:
     return socket.gethostname()
 
 
+def write_or_remove(path: Path, content: bytes) -> None:
+    """Write a file that is nice to have. On a full or read-only disk there is none, rather than a part of it."""
+    try:
+        path.write_bytes(content)
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
 def temporary_prefix() -> str:
     """Return the start of this process's names for temporary files and work folders."""
     return f"{PREFIX}{_host()}-{os.getpid()}-"

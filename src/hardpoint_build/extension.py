@@ -128,7 +128,7 @@ class BuildExtension(build_ext):  # type: ignore[misc]
             super().build_extension(ext)
 
     def _announce_sources(self) -> None:
-        """Print each source as its compilation starts: some take a minute."""
+        """Print the name of each source before it is compiled, since some take a minute."""
         compile_one = self.compiler._compile
 
         def announce(obj: str, src: str, *options: Any) -> None:

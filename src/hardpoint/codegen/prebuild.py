@@ -1,8 +1,9 @@
 """Compile commonly used portable kernels for sim when the package is built.
 
-Run as ``python run.py prebuild TOOL LIST FOLDER``. LIST has one kernel per line, as HARDPOINT_RECORD_KERNELS writes it.
-FOLDER gets one archive per CPU level. Kernels that fail to compile are skipped: they are compiled on first use, or the
-next tier takes the call.
+Run as ``python run.py prebuild TOOL LIST FOLDER LEVELS``. LIST has one kernel per line, as HARDPOINT_RECORD_KERNELS
+writes it. FOLDER gets one archive per CPU level in LEVELS: ON means all levels, NATIVE the best one that this machine
+supports; anything else is the fingerprint of a level. Kernels that fail to compile are skipped: they are compiled on
+first use, or the next tier takes the call.
 """
 
 from __future__ import annotations
@@ -41,12 +42,24 @@ def cached_binaries(archive: Path, tool: Path) -> dict[str, bytes]:
         return {}
 
 
+def cpu_levels(tool: Path, choice: str) -> list[str]:
+    """Fingerprints of the chosen CPU levels."""
+    if choice not in ("ON", "NATIVE"):
+        return [choice]
+    printed = subprocess.run([tool], check=True, capture_output=True, text=True).stdout.splitlines()
+    levels = dict(line.split() for line in printed)
+    return list(levels) if choice == "ON" else [level for level, kind in levels.items() if kind == "native"]
+
+
 def main() -> None:
     """Fill the archives."""
     tool, listed, folder = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)
     kernels = sources(listed.read_text())
-    levels = subprocess.run([tool], check=True, capture_output=True, text=True).stdout.split()
+    levels = cpu_levels(tool, sys.argv[4])
+    for unwanted in folder.glob("*.zip"):  # of an earlier build with another choice
+        if unwanted.stem not in levels:
+            unwanted.unlink()
     jobs = int(os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", "2"))
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(jobs) as pool:
         for key, text in kernels.items():

@@ -2,7 +2,8 @@
 
 Run at build time as ``python run.py torch_wrappers OUTPUT_1.cpp OUTPUT_2.cpp ... FAMILY.inc ...``. The wrappers are
 distributed over the .cpp files; those of custom operators go to FAMILY.inc, which csrc/torch/ops/FAMILY.cpp includes.
-hidden_writes.inc, cpu_names.inc and layout_kernels.inc are tables for the CPU tier and for sparse and nested tensors.
+hidden_writes.inc, cpu_names.inc, float64_on_cpu.inc and layout_kernels.inc are tables for the CPU tier and for sparse
+and nested tensors.
 Signatures and shape rules come from torch's ``native_functions.yaml``, so the same source works with every supported
 torch.
 """
@@ -23,7 +24,7 @@ from torchgen.gen import get_grouped_native_functions, parse_native_yaml
 from torchgen.model import DispatchKey, NativeFunction, NativeFunctionsGroup, SchemaKind
 
 from hardpoint.ops import Op, Overload, all_ops, family_ops
-from hardpoint.ops.torch_overloads import CPU_NAMES, HIDDEN_WRITES
+from hardpoint.ops.torch_overloads import CPU_NAMES, FLOAT64_ON_CPU, HIDDEN_WRITES
 
 PACKAGED = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
 
@@ -70,8 +71,8 @@ COMPUTE_IN_OUTPUT_DTYPE = {"where": ("condition",), "complex": ("real", "imag", 
 
 #: Dispatch keys of tensors that are not dense.
 OTHER_LAYOUTS = (DispatchKey.SparseCPU, DispatchKey.SparseCsrCPU, DispatchKey.NestedTensorCPU)
-#: Operators on dense tensors that make others. Not those that make compressed layouts: their CPU kernels rely on the
-#: strides that `nonzero` gives there.
+#: Operators that make sparse or nested tensors from dense ones, except those for compressed layouts: their CPU kernels
+#: rely on the strides of `nonzero` on the CPU.
 MAKES_OTHER_LAYOUT = re.compile(r"_to_sparse(\.|$)|_nested")
 
 
@@ -197,7 +198,7 @@ class Wrapper:
             inputs = [a.name for a in self.function.func.arguments.flat_non_out]
             attempt = f"    if (ops::{self.op.name}({', '.join(['overload', *outputs, *inputs])})) {result}\n"
         if self.overload.device_only:
-            # The function composes what it has no kernel for, unless the CPU has an operator of another name.
+            # The function composes calls without a kernel, unless the CPU has an operator of another name.
             return f"  if (overload.op.allows_kernels()) {{\n{attempt}  }}\n" if self.name in CPU_NAMES else attempt
         served = f"overload.can_serve() && all_on_device({tensors}){self.separate()}"
         return f"  if ({served}) {{\n{setup}{attempt}  }}\n"
@@ -213,7 +214,7 @@ class Wrapper:
             for a in self.function.func.arguments.flat_all
             if a.type.is_tensor_like() and a not in written and a.name not in self.overload.host
         ]
-        # out= may be the argument that the in-place variant writes.
+        # out= may be the same tensor as the argument that the in-place variant writes.
         same = (
             "kMayBeSelf" if self.kind is SchemaKind.out and self.has_inplace and read[:1] == ["self"] else "kSeparate"
         )
@@ -270,7 +271,7 @@ class Wrapper:
         """Fast path for a vendor kernel and operands of equal shape and dtype: no shape rule."""
         if self.op.kind != "pointwise" or self.group is None or not self.all_tensors or self.overload.variant_argument:
             return ""
-        if len(self.op.inputs) > 2:
+        if len(self.op.inputs) > 2 or not self.op.keeps_floats:
             return ""
         names = ", ".join(self.op.inputs)
         fits = (
@@ -410,6 +411,11 @@ def cpu_names() -> str:
     return "".join(f'{{"aten::{name}", "aten::{other}"}},\n' for name, other in CPU_NAMES.items())
 
 
+def float64_on_cpu() -> str:
+    """Overloads whose integers the CPU tier converts, as rows of a C++ set."""
+    return "".join(f'"aten::{name}",\n' for name in FLOAT64_ON_CPU)
+
+
 def main() -> None:
     """Write the generated files to the paths given on the command line."""
     targets = [Path(argument) for argument in sys.argv[1:]]
@@ -425,6 +431,8 @@ def main() -> None:
             texts[target] = hidden_writes(tables)
         elif target.name == "cpu_names.inc":
             texts[target] = cpu_names()
+        elif target.name == "float64_on_cpu.inc":
+            texts[target] = float64_on_cpu()
         elif target.name == "layout_kernels.inc":
             texts[target] = tables.layout_kernels()
         elif target.suffix == ".inc":
