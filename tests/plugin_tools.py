@@ -7,9 +7,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from fork_server import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
 CC = os.environ.get("CC") or shutil.which("cc") or "gcc"
@@ -23,8 +24,8 @@ def environment(cache: Path, **variables: str) -> dict[str, str]:
 
 def ask_python(code: str, cache: Path, *, timeout: float = 120, **variables: str) -> Any:
     """Run a program and return its variable `answer`."""
-    command = [sys.executable, "-c", f"{code}\nimport json\nprint('\\nanswer', json.dumps(answer))"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(cache, **variables), timeout=timeout)
+    program = f"{code}\nimport json\nprint('\\nanswer', json.dumps(answer))"
+    done = run_python(["-c", program], env=environment(cache, **variables), timeout=timeout)
     assert done.returncode == 0, f"the program ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return json.loads(next(line[7:] for line in done.stdout.splitlines() if line.startswith("answer ")))
 

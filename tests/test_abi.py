@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -27,6 +28,23 @@ def test_tables_only_grow_at_their_end(frozen: Path, tmp_path: Path) -> None:
         assert list(kept) == list(fields), struct
         assert kept.pop("")[1] >= fields.pop("")[1]
         assert kept == fields, struct
+
+
+def test_the_header_lists_the_functions_without_a_device() -> None:
+    text = (include_dir() / "hardpoint" / "plugin.h").read_text()
+    rule = " ".join(text[text.index("Exceptions are") :].replace("\n *", " ").split()).split(". ")[0]
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    without: set[str] = set()
+    for table, body in re.findall(r"typedef struct (Hp\w+) \{(.*?)\} \w+;", code, re.DOTALL):
+        for name, first in re.findall(r"^  \w[\w ]*\*? ?\(\*(\w+)\)\(([^,;]*)", body, re.MULTILINE):
+            if table in ("HpPinned", "HpTracing"):
+                without.add({"HpPinned": "pinned memory", "HpTracing": "tracing"}[table])
+            elif first.startswith("HpCommunicator"):
+                without.add("communicators")
+            elif table != "HpHost" and not re.match(r"int (dst_)?device\b", first):
+                without.add(f"`{name}`")
+    assert {each for each in without if each not in rule} == set()
+    assert set(re.findall(r"`\w+`", rule)) == {each for each in without if each.startswith("`")}
 
 
 @pytest.mark.slow

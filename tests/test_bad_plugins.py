@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_tools import ROOT, ask_python, compile_c
+from fork_server import run_python
+from plugin_tools import ROOT, ask_python, compile_c, environment
 
 from hardpoint._runtime import ABI
 
@@ -120,6 +121,21 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
         ("hp_plugin_init failed (error): no firmware:\nrun chip-setup",),
     ),
     "init fails silently": (c("return HP_ERROR"), ("hp_plugin_init failed (error)",)),
+    "init fails in another encoding": (
+        c(r'return host->fail(HP_ERROR, "\xc7\xfd\xb6\xaf")'),
+        ("hp_plugin_init failed (error): ????",),
+    ),
+    "unknown dialect": (
+        c('plugin.compiler = &compiler; compiler.dialect = "metal"'),
+        ("HpCompiler.dialect 'metal' is unknown", '"opencl", "cuda" or "c"'),
+    ),
+    "no group size": (
+        c("plugin.compiler = &compiler; compiler.group_size = 0"),
+        ("HpCompiler.group_size is 0: set it to",),
+    ),
+    "no kernels": (c("plugin.kernels = NULL"), ("HpPlugin.kernels is NULL, but num_kernels is 1",)),
+    "kernel without a name": (c("kernels[0].name = NULL"), ("HpPlugin.kernels[0] has no name",)),
+    "kernel without a function": (c("kernels[0].function = NULL"), ("HpPlugin.kernels[0] has no function",)),
     "no table": (c("*result = NULL"), ("hp_plugin_init returned HP_OK but set no plug-in table",)),
     "init crashes": (c("raise(SIGSEGV)"), ("crashed with signal 11", "gdb --args", "trial=False")),
     "init aborts": (c("abort()"), ("crashed with signal 6", "gdb --args")),
@@ -344,6 +360,7 @@ def test_run_time_failures(outcomes: dict[str, Any], tmp_path: Path) -> None:
 import ctypes, torch, hardpoint
 mode = ctypes.c_int.in_dll(ctypes.CDLL({path!r}), "mode")
 NORMAL, NULL_POINTER, ODD_POINTER, FAILING_ALLOCATE, FAILING_COPY, RAISING_KERNEL, DECLINING_KERNEL = range(7)
+KERNEL_WITHOUT_KIND, UNKNOWN_STATUS = 7, 8
 one, two = torch.ones(2).to("test"), torch.full((2,), 2.0).to("test")
 big = lambda: torch.empty(64 << 20, dtype=torch.uint8, device="test")
 answer = {{}}
@@ -363,12 +380,14 @@ failing(ODD_POINTER, big)
 failing(FAILING_ALLOCATE, big)
 failing(FAILING_COPY, lambda: one.cpu())
 failing(RAISING_KERNEL, lambda: one + two)
+failing(KERNEL_WITHOUT_KIND, lambda: one + two)
+failing(UNKNOWN_STATUS, lambda: one.cpu())
 hardpoint.reset_counters()
 failing(DECLINING_KERNEL, lambda: one + two)
 answer["calls"] = hardpoint.counters()["aten::add.Tensor"]
 """
     answer = ask_python(code, tmp_path, HARDPOINT_PLUGIN_PATH=path, HARDPOINT_DEVICE="test")
-    null, odd, lost, copy, raising, declining = (answer[str(which)] for which in range(1, 7))
+    null, odd, lost, copy, raising, declining, without_kind, unknown = (answer[str(which)] for which in range(1, 9))
     assert null[0] == "RuntimeError"
     assert "test:0: allocate of plug-in 'test' returned HP_OK" in null[1]
     assert "the pointer is NULL: it must return HP_OUT_OF_MEMORY when the device is full" in null[1]
@@ -380,5 +399,43 @@ answer["calls"] = hardpoint.counters()["aten::add.Tensor"]
         "RuntimeError",
         "test:0: kernel 'add' failed in aten::add.Tensor: ValueError: tile 7 is out of range",
     ]
+    assert without_kind == ["RuntimeError", "test:0: kernel 'add' failed in aten::add.Tensor: RuntimeError: broken ??"]
+    assert unknown == ["RuntimeError", "test:0: copy to the host failed (unknown status 99)"]
     assert declining == "no error"
     assert answer["calls"] == {"cpu": 1, "vendor": 1}
+
+
+def test_wrong_answers_of_a_compiler(tmp_path: Path) -> None:
+    """Each is logged with its cause, and the CPU computes the result."""
+    path = c("plugin.compiler = &compiler; plugin.info = &info")(tmp_path)
+    code = f"""
+import ctypes, torch
+mode = ctypes.c_int.in_dll(ctypes.CDLL({str(path)!r}), "mode")
+NORMAL, NO_FINGERPRINT, EMPTY_BINARY, UNREADABLE_ERROR, NULL_FUNCTION = 0, 9, 10, 11, 12
+x = torch.full((2,), 4.0).to("test")
+answer = [torch.test.get_device_name()]
+for which, compute in (
+    (NO_FINGERPRINT, lambda: x * 2),
+    (EMPTY_BINARY, lambda: x.sqrt()),
+    (UNREADABLE_ERROR, lambda: x.neg()),
+    (NULL_FUNCTION, lambda: (x * 0).sin()),
+):
+    mode.value = which
+    result = compute()
+    mode.value = NORMAL
+    answer.append(result.tolist())
+print(answer)
+"""
+    done = run_python(["-c", code], env=environment(tmp_path, HARDPOINT_PLUGIN_PATH=str(path), HARDPOINT_DEVICE="test"))
+    assert done.stdout.strip() == str(["?" * 127, [8.0, 8.0], [2.0, 2.0], [-4.0, -4.0], [0.0, 0.0]]), done.stderr
+    logged = dict(
+        line.removeprefix("[hardpoint] no portable kernel for ").split(" ", 1)
+        for line in done.stderr.splitlines()
+        if line.startswith("[hardpoint] no portable kernel")
+    )
+    assert "test:0: HpCompiler.fingerprint returned no text" in logged["mul"]
+    assert "compile of plug-in 'test' returned HP_OK, but the binary is empty" in logged["sqrt"]
+    assert logged["neg"].endswith("test:0: compilation failed (error): ??: unknown word \u4f60??")
+    assert "find of plug-in 'test' returned HP_OK" in logged["sin"]
+    assert "but the function is NULL" in logged["sin"]
+    assert "specializer.py" not in done.stderr

@@ -13,7 +13,8 @@ from plugin_tools import CC, ROOT, ask_python, environment
 
 from hardpoint._runtime import cache_dir
 
-FILE = ROOT / "tests" / "fixtures" / "compiled.py"
+FIXTURES = ROOT / "tests" / "fixtures"
+FILE = FIXTURES / "compiled.py"
 TINY = {"HARDPOINT_PLUGIN_PATH": str(FILE), "HARDPOINT_DEVICE": "tiny", "CC": CC}
 
 #: The user's cache, since hundreds of kernels are compiled on the first run. The fingerprint keeps them separate.
@@ -64,34 +65,13 @@ answer.append(len(core.compile("tiny", 0, "int f(void) { return VALUE; }", "-DVA
 
 def test_device_graphs(tmp_path: Path) -> None:
     """Without the plug-in's graphs, streams and events: recorded launches are replayed."""
-    code = """
+    code = f"""
+import sys
+sys.path.insert(0, {str(FIXTURES)!r})
 import torch, hardpoint
-from torch import nn
-
-def train(graphed):
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(9, 6), nn.GELU(), nn.Dropout(0.5), nn.Linear(6, 5)).to("tiny")
-    x, y = torch.randn(8, 9).to("tiny"), torch.randint(5, (8,)).to("tiny")
-    update = torch.optim.SGD(net.parameters(), lr=0.1)
-
-    def step():
-        update.zero_grad()
-        loss = nn.functional.cross_entropy(net(x), y)
-        loss.backward()
-        update.step()
-        return loss.detach()
-
-    losses = [step().item()]
-    if graphed:
-        graph = torch.tiny.Graph()
-        with torch.tiny.graph(graph):
-            loss = step()
-    for _ in range(3):
-        losses.append((graph.replay() or loss if graphed else step()).item())
-    return losses
-
+from graph_training import train
 from hardpoint.torch import _adapter
-answer = [train(False), train(True), _adapter.load().extensions()]
+answer = [train("tiny", False), train("tiny", True), _adapter.load().extensions()]
 """
     eager, replayed, extensions = ask_python(code, KERNELS, **TINY)
     assert not {"graphs", "streams", "events"} & set(extensions)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from plugin_tools import CC, ROOT, ask_python, environment
 
+from hardpoint._plugin_adapter import fill_table
 from hardpoint._plugin_tables import (
     EXTENSION_TABLES,
     AttributesStruct,
@@ -132,7 +133,7 @@ def plugin() -> NewPlugin:
 
 @pytest.fixture
 def table(plugin: NewPlugin) -> Any:
-    return plugin._fill(Host(fail=dict(Host._fields_)["fail"](lambda status, *_: status)))
+    return fill_table(plugin, Host(fail=dict(Host._fields_)["fail"](lambda status, *_: status)))
 
 
 def extension(table: Any, name: str) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from plugin_tools import ROOT, Layout, ask_python, layout
 
+from hardpoint import _plugin_adapter
+from hardpoint._plugin_adapter import fill_table, provided
 from hardpoint._plugin_tables import (
     EXTENSION_TABLES,
     EXTENSIONS,
@@ -125,7 +127,7 @@ def filled_table(outcome: Any) -> tuple[Any, list[str], ReturningPlugin]:
 
     host = Host(fail=dict(Host._fields_)["fail"](fail))
     plugin = ReturningPlugin(outcome)
-    return plugin._fill(host), messages, plugin
+    return fill_table(plugin, host), messages, plugin
 
 
 class CommunicatingPlugin(Plugin):
@@ -159,7 +161,7 @@ class CommunicatingPlugin(Plugin):
 
 def collectives_of(plugin: Plugin) -> Any:
     host = Host(fail=dict(Host._fields_)["fail"](lambda status, *_: status))
-    address = plugin._fill(host).collectives
+    address = fill_table(plugin, host).collectives
     return address and EXTENSION_TABLES["collectives"].from_address(address)
 
 
@@ -240,8 +242,8 @@ def test_results_are_stored() -> None:
 def test_method_set_on_the_instance() -> None:
     plugin = ReturningPlugin(1)
     plugin.device_count = lambda: 3  # type: ignore[attr-defined]
-    assert "device_count" in plugin._provided(REQUIRED)
-    assert plugin._provided(EXTENSIONS["info"]) == ["memory"]
+    assert "device_count" in provided(plugin, REQUIRED)
+    assert provided(plugin, EXTENSIONS["info"]) == ["memory"]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +279,7 @@ class CompilingPlugin(ReturningPlugin):
 
 def compiler_of(plugin: ReturningPlugin) -> tuple[Any, Any]:
     """The compiler table, and the plug-in table that owns it."""
-    table = plugin._fill(Host(fail=dict(Host._fields_)["fail"](lambda status, *_: status)))
+    table = fill_table(plugin, Host(fail=dict(Host._fields_)["fail"](lambda status, *_: status)))
     return ctypes.cast(table.compiler, ctypes.POINTER(EXTENSION_TABLES["compiler"])).contents, table
 
 
@@ -293,7 +295,7 @@ def test_compiler() -> None:
     assert ctypes.string_at(binary.value, size.value) == b"code\0with zeros\0"
     assert plugin.seen.pop() == (1, "größer", "-DX=1")
     compiler.release_binary(binary)
-    assert plugin._binaries == {}
+    assert _plugin_adapter._binaries == {}
     compiler.release_binary(binary)  # a second release does nothing
 
     plugin.outcome = 77
@@ -325,7 +327,7 @@ def test_failing_compiler() -> None:
 def test_incomplete_compiler_is_not_provided() -> None:
     plugin = ReturningPlugin(1)
     plugin.find = plugin.load = lambda *_: 1  # type: ignore[attr-defined]
-    assert not plugin._fill(Host()).compiler
+    assert not fill_table(plugin, Host()).compiler
 
 
 # ---- Through torch

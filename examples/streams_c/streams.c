@@ -240,7 +240,7 @@ static HpStatus copy(int device, void* dst, const void* src, size_t bytes, HpStr
 /* Contraction is off: Hardpoint's kernels round products and sums separately. */
 #define COMPILE "cc -std=gnu11 -O2 -shared -fPIC -ffp-contract=off -fno-math-errno -w -x c"
 
-/* The key of Hardpoint's kernel cache: whatever changes the binaries. */
+/* The key of Hardpoint's kernel cache: everything that the binaries depend on. */
 static const char* fingerprint(int device) { return "streams, " __VERSION__ ", " COMPILE; }
 
 /* Reads a whole file; the caller frees it. */

@@ -8,8 +8,9 @@
  *  - Every table starts with `size_t struct_size`, which the plug-in sets to the size it was compiled with. Tables only
  *    grow at their end; a field that is NULL or beyond struct_size means "not provided". The elements of arrays
  *    (HpKernel, HpLaunchArg) never change.
- *  - A plug-in has no current device: a call names its device first. Without a device are pinned memory and tracing
- *    (for all devices), communicators (they belong to one), `release_binary`, `shutdown` and `private_function`.
+ *  - A plug-in has no current device: a call names its device first. Exceptions are `device_count`, pinned memory and
+ *    tracing (for all devices), `group_id`, communicators (they belong to one), `release_binary`, `shutdown` and
+ *    `private_function`.
  *  - Functions may be called from any thread, concurrently. The plug-in's own threads may call host->log and a trace's
  *    `record`, and nothing else of the host: the rest refers to the thread that makes a contract call.
  *  - No exception may cross this boundary: a function returns HP_OK, or host->fail(status, message).
@@ -319,7 +320,7 @@ typedef struct HpCompiler {
   /* Since 1.2, each optional. */
   /* Binaries that `load` takes besides its own, separated by blanks: "cubin ptx". (default: none) */
   const char* binary_kinds;
-  /* Launch with options, of functions from any binary. HP_NOT_SUPPORTED: not with these options. (default: `launch`;
+  /* Launches a function of any binary with options. HP_NOT_SUPPORTED: not with these options. (default: `launch`;
    * local_bytes, cluster and flags are an error) */
   HpStatus (*launch_with)(int device, HpStream stream, HpFunction function, const HpLaunch* launch,
                           const HpLaunchArg* args, uint32_t num_args);
@@ -327,8 +328,8 @@ typedef struct HpCompiler {
   HpStatus (*attributes)(int device, HpFunction function, HpAttributes* attributes);
 } HpCompiler;
 
-/* Tells what the devices did, and when (since 1.2; optional; default: Hardpoint times launches with a pair of events,
- * without timed events with the host's clock). */
+/* Reports what the devices did, and when (since 1.2; optional; default: Hardpoint times launches with a pair of events,
+ * or with the host's clock if there are no timed events). */
 typedef enum HpTraceKind {
   HP_TRACE_KERNEL = 0,
   HP_TRACE_COPY = 1,
@@ -359,8 +360,8 @@ typedef struct HpTracing {
 
 /* Graphs: work that is captured once and launched many times by one call (optional; default: Hardpoint records the
  * launches itself and repeats them one by one). During a capture, whatever any thread queues on the stream is stored
- * instead of run: kernel launches and copies on the device. Hardpoint does not synchronize, query or destroy the stream
- * meanwhile, records and waits for no events on it, and queues no other copies; it may allocate memory and load
+ * instead of run: kernel launches, copies on the device and fills. Hardpoint does not synchronize, query or destroy the
+ * stream meanwhile, records and waits for no events on it, and queues no other copies; it may allocate memory and load
  * programs. It keeps the memory, functions and kernels that the graph uses until `destroy`. */
 typedef struct HpGraphs {
   size_t struct_size;
@@ -380,7 +381,10 @@ typedef struct HpGraphs {
 typedef int (*HpKernelFunction)(void* self, const void* args, int32_t num_args, void* result);
 
 enum {
-  HP_KERNEL_STRIDED = 1 /* accepts any strides; without the flag, tensors are contiguous */
+  HP_KERNEL_STRIDED = 1, /* accepts any strides; without the flag, tensors are contiguous */
+  /* Besides contiguous tensors, accepts channels last: then all tensors of 4 or 5 dimensions N, C, [D,] H, W are dense
+   * with C varying fastest. Declined calls come again with contiguous tensors. (since 1.2) */
+  HP_KERNEL_CHANNELS_LAST = 2
 };
 
 typedef struct HpKernel {
@@ -419,7 +423,7 @@ typedef struct HpPlugin {
   const HpKernel* kernels; /* array of num_kernels, in addition to exported kernels; default: none */
   size_t num_kernels;
   const HpCollectives* collectives; /* since 1.1 */
-  const HpTracing* tracing;         /* since 1.2, as what follows */
+  const HpTracing* tracing;         /* since 1.2, like all fields below */
 
   /* Sets `bytes` bytes to `value`, ordered on `stream`. (default: copies of a pattern) */
   HpStatus (*fill_memory)(int device, void* dst, uint8_t value, size_t bytes, HpStream stream);

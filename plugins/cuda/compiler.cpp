@@ -79,8 +79,8 @@ class Arguments {
   void* values_[kMax];
 };
 
-// Raises the limit of a function that needs more shared memory than every function may have. Never lowers it: another
-// thread may be about to launch with more.
+// Raises the limit of a function that needs more shared memory than the default. Never lowers it, since another thread
+// may be about to launch with more.
 HpStatus allow_shared_memory(int device, CUfunction function, uint32_t bytes) {
   if (bytes <= kLocalMemory) return HP_OK;
   static std::mutex mutex;

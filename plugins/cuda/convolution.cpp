@@ -24,7 +24,9 @@ struct Sizes {
 
 // The number of groups follows from the sizes.
 struct Key {
-  int32_t kind, type, tf32, alignment, device, dims;
+  int32_t kind, type;
+  int16_t tf32, channels_last;
+  int32_t alignment, device, dims;
   Sizes x, w, y;
   int32_t padding[3], stride[3], dilation[3];
 };
@@ -39,13 +41,23 @@ struct Pointers {
 
 // ---- Operation graph of a convolution
 
-Descriptor tensor_of(const Key& key, Operand number, const Sizes& sizes) {
-  int64_t dims[kMaxDims], strides[kMaxDims], step = 1;
-  for (int d = key.dims - 1; d >= 0; --d) {
-    dims[d] = sizes.at[d];
+// Strides of a dense tensor.
+template <class Integer>
+void strides_of(const Key& key, const Sizes& sizes, Integer (&strides)[kMaxDims]) {
+  const int dims = key.dims;
+  Integer step = 1;
+  for (int k = 0; k < dims; ++k) {
+    const int channels_last = k == 0 ? 1 : k == dims - 1 ? 0 : dims - k;
+    const int d = key.channels_last ? channels_last : dims - 1 - k;
     strides[d] = step;
-    step *= dims[d];
+    step *= sizes.at[d];
   }
+}
+
+Descriptor tensor_of(const Key& key, Operand number, const Sizes& sizes) {
+  int64_t dims[kMaxDims], strides[kMaxDims];
+  std::copy_n(sizes.at, key.dims, dims);
+  strides_of(key, sizes, strides);
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, int64_t{number});
   tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, key.type);
@@ -242,10 +254,10 @@ std::unique_ptr<Plan> find_fastest_plan(CudnnHandle handle, const Key& key, cons
   return best;
 }
 
-bool make_tensor(CudnnTensor* made, int type, int dims, const Sizes& sizes) {
-  int strides[kMaxDims], step = 1;
-  for (int d = dims - 1; d >= 0; --d) strides[d] = step, step *= sizes.at[d];
-  return cudnn().tensor_create(made) == 0 && cudnn().tensor_set(*made, type, dims, sizes.at, strides) == 0;
+bool make_tensor(CudnnTensor* made, const Key& key, const Sizes& sizes) {
+  int strides[kMaxDims];
+  strides_of(key, sizes, strides);
+  return cudnn().tensor_create(made) == 0 && cudnn().tensor_set(*made, key.type, key.dims, sizes.at, strides) == 0;
 }
 
 std::unique_ptr<Plan> make_plan(CudnnHandle handle, const Key& key, const Pointers& pointers, CUstream stream) {
@@ -254,8 +266,7 @@ std::unique_ptr<Plan> make_plan(CudnnHandle handle, const Key& key, const Pointe
   const Sizes& out = key.kind == kForward ? key.y : key.kind == kBackwardInput ? key.x : key.w;
   Sizes bias{};
   for (int d = 0; d < key.dims; ++d) bias.at[d] = d == 1 ? out.at[1] : 1;
-  const bool made =
-      make_tensor(&plan->out, key.type, key.dims, out) && make_tensor(&plan->bias, key.type, key.dims, bias);
+  const bool made = make_tensor(&plan->out, key, out) && make_tensor(&plan->bias, key, bias);
   return made ? std::move(plan) : nullptr;
 }
 
@@ -283,6 +294,16 @@ bool sizes_of(const DLTensor& tensor, Sizes* sizes) {
   return all <= INT32_MAX;
 }
 
+// Hardpoint passes tensors that are all contiguous or all channels last; some, of one channel or one pixel, are both.
+bool is_contiguous(const DLTensor& tensor) {
+  int64_t expected = 1;
+  for (int d = tensor.ndim - 1; d >= 0; --d) {
+    if (tensor.shape[d] != 1 && tensor.strides[d] != expected) return false;
+    expected *= tensor.shape[d];
+  }
+  return true;
+}
+
 void attributes_of(const int64_t* given, int dims, int32_t neutral, int32_t (&to)[3]) {
   const int extra = dims == 3;
   for (int32_t& value : to) value = 0;
@@ -308,6 +329,7 @@ int run(const Call& call, int32_t first, Kind kind, const DLTensor* x, const DLT
     if (type_of(t->dtype) != key.type || t->ndim != x->ndim)
       return decline("the operands must have the same dtype and rank");
     if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0) key.alignment = t->dtype.bits / 8;
+    if (!is_contiguous(*t)) key.channels_last = 1;
   }
   key.dims = std::max(x->ndim, 4);
   key.device = out->device.device_id;

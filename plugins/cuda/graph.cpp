@@ -11,7 +11,7 @@ CUgraphExec executable(HpGraph graph) { return reinterpret_cast<CUgraphExec>(gra
 
 }  // namespace
 
-// Relaxed: Hardpoint itself refuses what cannot be captured, and allocates memory and loads modules during a capture.
+// Relaxed mode: Hardpoint refuses what cannot be captured, but allocates memory and loads modules during a capture.
 HpStatus begin_capture(int device, HpStream stream) {
   if (HpStatus status = make_current(device)) return status;
   NV_CHECK(device, driver.stream_begin_capture(stream_of(stream), CU_STREAM_CAPTURE_MODE_RELAXED),
@@ -23,7 +23,7 @@ HpStatus end_capture(int device, HpStream stream, HpGraph* graph) {
   if (HpStatus status = make_current(device)) return status;
   CUgraph captured = nullptr;
   NV_CHECK(device, driver.stream_end_capture(stream_of(stream), &captured), "ending a graph capture");
-  if (!captured) return host->fail(HP_ERROR, "nv:%d: the graph capture failed: an earlier call ended it", device);
+  if (!captured) return host->fail(HP_ERROR, "nv:%d: the graph capture failed: an earlier call invalidated it", device);
   CUgraphExec made = nullptr;
   const CUresult result = driver.graph_instantiate(&made, captured, 0);
   driver.graph_destroy(captured);  // the executable graph does not need it

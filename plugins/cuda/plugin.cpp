@@ -63,6 +63,9 @@ const HpGraphs graphs = {sizeof(HpGraphs), begin_capture, end_capture, launch_gr
 
 // The other exported kernels take contiguous tensors.
 const HpKernel kernels[] = {
+    {"convolution", __tvm_ffi_convolution, HP_KERNEL_CHANNELS_LAST},
+    {"convolution_backward_input", __tvm_ffi_convolution_backward_input, HP_KERNEL_CHANNELS_LAST},
+    {"convolution_backward_weight", __tvm_ffi_convolution_backward_weight, HP_KERNEL_CHANNELS_LAST},
     {"matmul", __tvm_ffi_matmul, HP_KERNEL_STRIDED},
     {"addmm", __tvm_ffi_addmm, HP_KERNEL_STRIDED},
     {"attention", __tvm_ffi_attention, HP_KERNEL_STRIDED},

@@ -90,6 +90,7 @@ HpStatus read_config() {
   if (HpStatus s = read_switch("HARDPOINT_SIM_TRACING", &read.tracing)) return s;
   if (HpStatus s = read_switch("HARDPOINT_SIM_GRAPHS", &read.graphs)) return s;
   if (HpStatus s = read_number("HARDPOINT_SIM_HANG_SECONDS", false, 0, 1000000, &read.hang_seconds)) return s;
+  if (HpStatus s = read_number("HARDPOINT_SIM_COMPILER_SECONDS", false, 1, 1000000, &read.compiler_seconds)) return s;
   if (HpStatus s = read_number("HARDPOINT_SIM_JITTER", false, 0, UINT64_MAX, &read.jitter_seed)) return s;
   const char* jitter = getenv("HARDPOINT_SIM_JITTER");
   read.jitter = jitter && *jitter;

@@ -28,6 +28,7 @@ struct Config {
   int cores = 1;                               // CPU cores available to this process
   int threads = 1;                             // HARDPOINT_SIM_THREADS, threads per task; default: one per core
   const CpuArch* arch = nullptr;               // HARDPOINT_SIM_ARCH; default: the best this CPU supports
+  uint64_t compiler_seconds = 60;              // HARDPOINT_SIM_COMPILER_SECONDS: CPU time, or time without any
 };
 
 extern Config config;

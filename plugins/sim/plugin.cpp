@@ -41,7 +41,7 @@ HpStatus properties(int device, HpProperties* properties) {
   filled.total_memory = config.memory;
   filled.compute_units = static_cast<int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
   filled.version_major = 1;
-  // The same in every process of the machine, and different for each device.
+  // Equal in all processes of the machine, different for each device.
   snprintf(reinterpret_cast<char*>(filled.uuid), sizeof filled.uuid, "hardpoint-sim%02d", device % 100);
   filled.max_allocation = config.memory;
   filled.native_elements = 1u << HP_UINT8 | 1u << HP_INT8 | 1u << HP_INT16 | 1u << HP_INT32 | 1u << HP_INT64 |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from hardpoint._build_process import write_or_remove
 from hardpoint._runtime import PluginError, cache_dir, core, package_file, tvm_ffi_library
 from hardpoint.devices import paddle_bridge
 
@@ -89,13 +91,14 @@ def _from_paddle(path: Path) -> Found:
 
 
 def _load_target(target: object, origin: str) -> LoadedPlugin:
-    """Load what an entry point gave: the path of a shared library, or a Python plug-in (instance or class)."""
+    """Load the value of an entry point: the path of a shared library, or a Python plug-in (instance or class)."""
+    from hardpoint import _plugin_adapter
     from hardpoint.plugin import Plugin
 
     if isinstance(target, type) and issubclass(target, Plugin):
         target = _construct(target, origin)
     if isinstance(target, Plugin):
-        return target._load(origin)
+        return _plugin_adapter.load(target, origin)
     if isinstance(target, (str, os.PathLike)):
         return load_path(target)
     raise PluginError(
@@ -139,6 +142,7 @@ def load_path(path: str | os.PathLike[str], *, trial: bool = True) -> LoadedPlug
 def _load_python_file(path: Path) -> LoadedPlugin:
     import runpy
 
+    from hardpoint import _plugin_adapter
     from hardpoint.plugin import Plugin
 
     # The bare stem could hide a module of that name: run_path puts the file in sys.modules while it runs.
@@ -152,7 +156,7 @@ def _load_python_file(path: Path) -> LoadedPlugin:
             f"{path}: expected one class derived from hardpoint.plugin.Plugin, found {len(classes)} ({names}); "
             "a plug-in file defines exactly one"
         )
-    return _construct(classes[0], str(path))._load(str(path))
+    return _plugin_adapter.load(_construct(classes[0], str(path)), str(path))
 
 
 def probe(path: Path, subject: Path | None = None) -> None:
@@ -172,11 +176,9 @@ def probe(path: Path, subject: Path | None = None) -> None:
     except OSError:
         pass
     load_in_child(path, subject)
-    try:
+    with contextlib.suppress(OSError):  # with a full or read-only cache the next process probes again
         stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(key)
-    except OSError:
-        pass  # with a read-only cache the next process probes again
+        write_or_remove(stamp, key.encode())
 
 
 def load_in_child(path: Path, subject: Path | None = None) -> None:

@@ -131,7 +131,7 @@ class Slot:
 
 
 class Text(Slot):
-    """A field between the slots that holds a text."""
+    """A text field among the slots."""
 
     def __init__(self) -> None:
         self.outputs = 0

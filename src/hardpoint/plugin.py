@@ -17,20 +17,17 @@ signatures::
 
 from __future__ import annotations
 
-import ctypes
 import enum
-import traceback
-from collections.abc import Callable, Collection, Sequence
-from ctypes import CFUNCTYPE, POINTER, c_int, c_void_p
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypedDict, cast
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypedDict
 
 from hardpoint import _plugin_tables as tables
 from hardpoint._plugin_tables import ALIGNMENT, GROUP_ID_BYTES
-from hardpoint._runtime import ABI, PluginError, core
+from hardpoint._runtime import ABI, PluginError
 from hardpoint.kernels import Kernel, kernel
 
 if TYPE_CHECKING:
-    from hardpoint._core import Plugin as LoadedPlugin
+    pass
 
 __all__ = [
     "ALIGNMENT",
@@ -98,7 +95,7 @@ class Reduction(enum.IntEnum):
 
 
 class TraceKind(enum.IntEnum):
-    """What a record of :class:`Tracing` tells about."""
+    """The kind of work in a record of :class:`Tracing`."""
 
     KERNEL = 0
     COPY = 1
@@ -267,7 +264,7 @@ class Compiler:
         dialect: Language of the source: ``c``, ``opencl`` or ``cuda``.
         group_size: Work-items per work-group that suit the device.
         local_memory: Bytes of memory shared by a work-group.
-        binary_kinds: What ``load`` takes besides results of ``compile``, such as ``cubin ptx``.
+        binary_kinds: Kinds of binaries that ``load`` takes besides results of ``compile``, such as ``cubin ptx``.
     """
 
     dialect: ClassVar[str]
@@ -305,10 +302,10 @@ class Compiler:
     def launch_with(
         self, device: int, stream: int, function: int, options: LaunchOptions, args: list[LaunchArg], /
     ) -> None:
-        """Queue a launch with options. Optional: defaults to ``launch``, without the other options."""
+        """Queue a launch with options. Optional: defaults to ``launch``, which takes no other options."""
 
     def attributes(self, device: int, function: int, /) -> FunctionAttributes:
-        """Return what the compiler made of a function. Optional."""
+        """Return properties of a compiled function. Optional."""
 
 
 class Collectives:
@@ -375,7 +372,7 @@ class Collectives:
 
 
 class Record(Protocol):
-    """Takes what the device did. See ``HpTraceRecord``."""
+    """Receives the records of a trace. See ``HpTraceRecord``."""
 
     def __call__(
         self,
@@ -393,7 +390,7 @@ class Record(Protocol):
 
 
 class Tracing:
-    """Extension: tells what the devices did, and when. Without it Hardpoint times launches itself.
+    """Extension: reports what the devices did, and when. Without it, Hardpoint times launches itself.
 
     Store ``self.correlation()`` with queued work, and pass it on with the work's record.
     """
@@ -402,14 +399,14 @@ class Tracing:
         """Call ``record`` for all work from now on, from any thread, until ``stop_tracing`` returns."""
 
     def stop_tracing(self) -> None:
-        """Deliver what is left."""
+        """Deliver the remaining records."""
 
 
 class Graphs:
     """Extension: graphs. Without it, recorded launches are replayed one by one.
 
-    Between ``begin_capture`` and ``end_capture``, store what is queued on the stream instead of running it: kernels
-    and copies on the device.
+    Between ``begin_capture`` and ``end_capture``, store work that is queued on the stream instead of running it:
+    kernels, copies on the device and fills.
     """
 
     def begin_capture(self, device: int, stream: int, /) -> None:
@@ -422,12 +419,7 @@ class Graphs:
         """Queue the captured work on a stream."""
 
     def destroy_graph(self, device: int, graph: int, /) -> None:
-        """Destroy a graph that has no queued launch."""
-
-
-#: Extensions with method names that plug-ins may use for other purposes: provided only if this method is.
-_ONLY_WITH = {"compiler": "compile", "collectives": "create_communicator"}
-_QUERIES = ("query_stream", "query_event")
+        """Destroy a graph. No launch of it is queued."""
 
 
 class Plugin:
@@ -449,8 +441,6 @@ class Plugin:
     group_size: ClassVar[int] = 1
     local_memory: ClassVar[int] = 32 << 10
     binary_kinds: ClassVar[str] = ""
-    #: Tables and callbacks, which the core may use until the process ends.
-    _immortal: ClassVar[list[object]] = []
 
     _host: tables.Host
     _registered: list[Kernel[..., object]]
@@ -495,194 +485,11 @@ class Plugin:
         """Return the stream a kernel must queue its work on, as ``create_stream`` returned it; 0 for the default."""
         return self._host.current_stream(device) or 0
 
-    def _callback(self, name: str, slot: tables.Slot, fail: Callable[[int, bytes, bytes], int]) -> Any:
-        # _slot_NAME converts arguments where the C function's differ from the method's.
-        method = getattr(self, f"_slot_{name}", None) or getattr(self, name)
-
-        def call(*args: Any) -> int:
-            try:
-                inputs = args[: len(args) - slot.outputs]
-                # ctypes passes a null pointer or handle as None.
-                result = method(*(0 if a is None else a for a in inputs))
-                if name in _QUERIES:
-                    return Status.OK if result is None or result else Status.NOT_READY
-                results = result if slot.outputs > 1 else (result,)
-                for target, value in zip(args[len(args) - slot.outputs :], results, strict=False):
-                    target[0] = value
-                return Status.OK
-            except DeviceError as error:
-                return fail(error.status, b"%s", str(error).encode())
-            except MemoryError as error:
-                return fail(Status.OUT_OF_MEMORY, b"%s", (str(error) or "out of memory").encode())
-            except NotImplementedError as error:
-                return fail(Status.NOT_SUPPORTED, b"%s", str(error).encode())
-            except BaseException as error:
-                return fail(Status.ERROR, b"%s", f"{type(error).__name__}: {error}".encode())
-
-        return slot.prototype(call)
-
-    def _slot_properties(self, device: int, to: Any) -> None:
-        found = dict(cast(Info, self).properties(device))
-        if "uuid" in found:
-            found["uuid"] = (ctypes.c_uint8 * 16)(*cast(bytes, found["uuid"])[:16])
-        elements = cast("Collection[Element]", found.get("native_elements", ()))
-        found["native_elements"] = sum(1 << element for element in set(elements))
-        for key, value in found.items():
-            size = getattr(tables.PropertiesStruct, key).size
-            setattr(to.contents, key, value.encode()[: size - 1] if isinstance(value, str) else value)
-
-    def _slot_call_host(self, device: int, stream: int, function: int, data: int) -> None:
-        call = tables.HostFunction(function)
-        cast(Streams, self).call_host(device, stream, lambda: call(data))
-
-    def _slot_start_tracing(self, function: int, context: int) -> None:
-        deliver = tables.RecordFunction(function)
-
-        def record(
-            kind: TraceKind,
-            device: int,
-            stream: int,
-            start_ns: int,
-            end_ns: int,
-            *,
-            correlation: int = 0,
-            name: str | None = None,
-            bytes: int = 0,
-        ) -> None:
-            text = None if name is None else name.encode()
-            size = ctypes.sizeof(tables.TraceRecordStruct)
-            told = (size, kind, device, stream, text, start_ns, end_ns, bytes, correlation)
-            deliver(context, ctypes.byref(tables.TraceRecordStruct(*told)))
-
-        cast(Tracing, self).start_tracing(record)
-
-    def _slot_shutdown(self, context: int) -> None:
-        try:
-            self.shutdown()
-        except Exception:
-            traceback.print_exc()
-
-    def _slot_compile(self, device: int, source: bytes, options: bytes) -> tuple[int, int]:
-        binary = cast(Compiler, self).compile(device, source.decode(), (options or b"").decode())
-        buffer = ctypes.create_string_buffer(binary, len(binary))
-        self._binaries[ctypes.addressof(buffer)] = buffer
-        return ctypes.addressof(buffer), len(binary)
-
-    def _slot_load(self, device: int, binary: int, size: int) -> int:
-        return cast(Compiler, self).load(device, ctypes.string_at(binary, size))
-
-    def _slot_find(self, device: int, program: int, name: bytes) -> int:
-        return cast(Compiler, self).find(device, program, name.decode())
-
-    def _slot_launch_with(self, device: int, stream: int, function: int, launch: Any, args: Any, n: int) -> None:
-        given = [LaunchArg(arg.value, arg.bytes, bool(arg.is_pointer)) for arg in args[:n]]
-        found = launch.contents
-        triples = [tuple(field) for field in (found.groups, found.group_size, found.cluster)]
-        options = LaunchOptions(triples[0], triples[1], found.local_bytes, triples[2], LaunchFlag(found.flags))
-        cast(Compiler, self).launch_with(device, stream, function, options, given)
-
-    def _slot_attributes(self, device: int, function: int, to: Any) -> None:
-        for key, value in cast(Compiler, self).attributes(device, function).items():
-            setattr(to.contents, key, value)
-
-    def _slot_launch(self, device: int, stream: int, function: int, groups: Any, size: Any, args: Any, n: int) -> None:
-        given = [LaunchArg(arg.value, arg.bytes, bool(arg.is_pointer)) for arg in args[:n]]
-        cast(Compiler, self).launch(device, stream, function, tuple(groups[:3]), tuple(size[:3]), given)
-
-    def _slot_group_id(self, to: Any) -> None:
-        group = cast(Collectives, self).group_id()
-        if len(group) > GROUP_ID_BYTES:
-            raise ValueError(f"a group id has at most {GROUP_ID_BYTES} bytes, not {len(group)}")
-        ctypes.memmove(to, group.ljust(GROUP_ID_BYTES, b"\0"), GROUP_ID_BYTES)
-
-    def _slot_can_join(self, device: int, group: Any) -> None:
-        if not cast(Collectives, self).can_join(device, ctypes.string_at(group, GROUP_ID_BYTES)):
-            raise NotImplementedError("the group is out of reach")
-
-    def _slot_create_communicator(self, device: int, group: Any, rank: int, size: int, timeout_ms: int) -> int:
-        group = ctypes.string_at(group, GROUP_ID_BYTES)
-        return cast(Collectives, self).create_communicator(device, group, rank, size, timeout_ms)
-
-    def _fill_compiler(self, table: Any) -> None:
-        """Fill the fields of the compiler's table that are not slots, and the two slots that return no status."""
-        table.dialect, table.group_size, table.local_memory = self.dialect.encode(), self.group_size, self.local_memory
-        table.binary_kinds = self.binary_kinds.encode() or None
-        # Computed here, since a failure inside the slot could not be reported.
-        texts = [
-            ctypes.create_string_buffer(cast(Compiler, self).fingerprint(index).encode())
-            for index in range(self.device_count())
-        ]
-        slots = tables.EXTENSIONS["compiler"]
-        table.fingerprint = slots["fingerprint"].prototype(lambda device: ctypes.addressof(texts[device]))
-        self._binaries: dict[int, object] = {}
-
-        def release(address: int) -> None:
-            self._binaries.pop(address, None)
-
-        table.release_binary = slots["release_binary"].prototype(release)
-
-    def _provided(self, slots: dict[str, tables.Slot]) -> list[str]:
-        """Return the names of the slots that the plug-in defines a method for."""
-
-        def is_declaration(name: str) -> bool:
-            function = getattr(getattr(self, name), "__func__", None)
-            return function is not None and any(vars(base).get(name) is function for base in _DECLARATIONS)
-
-        return [name for name in slots if callable(getattr(self, name, None)) and not is_declaration(name)]
-
-    def _fill(self, host: tables.Host) -> Any:
-        """Return the plug-in's C table."""
-        self._host = host
-        fail = host.fail
-        table = tables.PluginTable()
-        table.struct_size = ctypes.sizeof(table)
-        table.abi_major, table.abi_minor = self.abi
-        table.name = self.name.encode()
-        for name in self._provided(tables.REQUIRED):
-            setattr(table, name, self._callback(name, tables.REQUIRED[name], fail))
-        for name in self._provided(tables.OPTIONAL):
-            setattr(table, name, self._callback(name, tables.OPTIONAL[name], fail))
-        for extension, slots in tables.EXTENSIONS.items():
-            provided = self._provided(slots)
-            if not provided or _ONLY_WITH.get(extension, provided[0]) not in provided:
-                continue
-            part = tables.EXTENSION_TABLES[extension]()
-            part.struct_size = ctypes.sizeof(part)
-            for name in provided:
-                setattr(part, name, self._callback(name, slots[name], fail))
-            if extension == "compiler":
-                self._fill_compiler(part)
-            self._immortal.append(part)
-            setattr(table, extension, ctypes.addressof(part))
-        self._immortal.append(table)
-        return table
-
-    def _load(self, origin: str) -> LoadedPlugin:
-        """Hand the plug-in to the core. ``origin`` names it in messages."""
-        if not self.name:
-            raise PluginError(f'{origin}: class {type(self).__name__} has no name: set `name = "mychip"`')
-
-        def init(host: Any, result: Any) -> int:
-            try:
-                result[0] = ctypes.addressof(self._fill(host.contents))
-            except Exception as error:
-                return int(host.contents.fail(Status.ERROR, b"%s", f"{type(error).__name__}: {error}".encode()))
-            return Status.OK
-
-        entry = CFUNCTYPE(c_int, POINTER(tables.Host), POINTER(c_void_p))(init)
-        self._immortal.append(entry)
-        plugin = core.adopt(ctypes.cast(entry, c_void_p).value or 0, origin)
-        plugin.python = self
-        return plugin
-
     def _register_kernels(self) -> None:
         """Register the kernels of the class on the mounted device."""
         declared = [getattr(type(self), attribute) for attribute in dir(type(self))]
         self._registered = [
-            Kernel(found.name, found.__get__(self, type(self)), strided=found.strided).register(self.name)
+            found.bound(found.__get__(self, type(self))).register(self.name)
             for found in declared
             if isinstance(found, Kernel) and found.device is None
         ]
-
-
-_DECLARATIONS: Sequence[type] = (Plugin, Streams, Events, Info, Pinned, Peer, Compiler, Collectives, Tracing, Graphs)

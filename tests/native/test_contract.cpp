@@ -99,7 +99,7 @@ HpStatus init_new(const HpHost* host, const HpPlugin** plugin) {
   return HP_OK;
 }
 
-// The same functions in tables of 1.1: what lies behind is garbage, and must not be read.
+// The same functions in tables of 1.1: what follows them is garbage, and must not be read.
 HpStatus init_old(const HpHost* host, const HpPlugin** plugin) {
   const HpPlugin* made = nullptr;
   init_new(host, &made);

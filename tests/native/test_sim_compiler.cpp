@@ -331,6 +331,43 @@ CHILD(saxpy) {
 }
 TEST(compiler_with_arguments) { expect_success(run_child("saxpy", {{"HARDPOINT_CC", "cc -DUNUSED=1"}})); }
 
+CHILD(stopped_compiler) {
+  void* binary;
+  size_t bytes;
+  CHECK(compiler().compile(0, "int x;", "", &binary, &bytes) == HP_ERROR);
+  printf("%s\n", message.c_str());
+}
+CHILD(patient_compiler) { test_saxpy(); }
+// Runs a child with a shell script as its C compiler.
+Child run_with_compiler(const char* child, const char* script, const char* seconds) {
+  char path[] = "/tmp/hardpoint-test-XXXXXX";
+  const int file = mkstemp(path);
+  CHECK(file >= 0 && write(file, script, strlen(script)) == static_cast<ssize_t>(strlen(script)) && close(file) == 0);
+  Child done =
+      run_child(child, {{"HARDPOINT_CC", "/bin/sh " + std::string(path)}, {"HARDPOINT_SIM_COMPILER_SECONDS", seconds}});
+  CHECK(unlink(path) == 0);
+  return done;
+}
+TEST(compiler_that_hangs) {
+  const Child done = run_with_compiler("stopped_compiler", "sleep 1000\n", "1");
+  expect_success(done);
+  CHECK_TEXT(done.output, "was stopped after 1 s without any work (HARDPOINT_SIM_COMPILER_SECONDS)");
+}
+TEST(compiler_that_never_ends) {
+  const Child done = run_with_compiler("stopped_compiler", "while :; do :; done\n", "1");
+  expect_success(done);
+  CHECK_TEXT(done.output, "was stopped after 1 s of CPU time");
+}
+// As on a machine where the compiler waits for a core most of the time.
+TEST(compiler_that_is_slow) {
+  const char* const script =
+      "for i in 1 2 3 4 5 6 7 8; do\n"
+      "  n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; sleep 0.4\n"
+      "done\n"
+      "exec cc \"$@\"\n";
+  expect_success(run_with_compiler("patient_compiler", script, "2"));
+}
+
 CHILD(no_temporary_directory) {
   void* binary;
   size_t bytes;

@@ -1,4 +1,4 @@
-// The tracer with plug-ins that make the records themselves, well or badly.
+// The tracer with plug-ins that make records themselves, correctly or not.
 #include "core/tracing/tracer.h"
 
 #include <functional>
@@ -9,13 +9,14 @@
 
 #include "check.h"
 #include "core/runtime/runtime.h"
+#include "core/tracing/host_events.h"
 #include "fake_plugin.h"
 
 namespace {
 
 using RecordFunction = void (*)(void*, const HpTraceRecord*);
 
-// What the plug-in got from start, and what it does for a copy.
+// The arguments of the plug-in's start, and its behavior in a copy.
 std::atomic<RecordFunction> record{nullptr};
 std::atomic<void*> context{nullptr};
 std::atomic<int> starts{0}, stops{0};
@@ -176,7 +177,7 @@ TEST(an_unknown_correlation_keeps_the_record) {
     CHECK(std::string(lost.name) == "firmware" && lost.op == nullptr && lost.thread == 0);
     CHECK(lost.kind == hp::TraceKind::kCopyOnDevice && source(lost) == "plug-in");
   }
-  // Useless without a launch: its times or its device.
+  // Unusable without a launch: impossible times, or an unknown device.
   CHECK(trace_copy([](HpTraceRecord& told) {
           told.correlation = 0;
           told.end_ns = told.start_ns - 1;
@@ -245,6 +246,125 @@ TEST(a_declined_copy_leaves_no_record) {
   const auto records = hp::stop_trace();
   CHECK(records.size() == 2);  // through the host
   CHECK(records[0].kind == hp::TraceKind::kCopyToHost && records[1].kind == hp::TraceKind::kCopyToDevice);
+}
+
+TEST(records_are_streamed_while_the_trace_runs) {
+  hp::Stream& stream = traced_runtime().device(0).default_stream();
+  // The record of the second copy arrives when the third one is made, and the fourth has none.
+  HpTraceRecord held{};
+  int number = 0;
+  change = [&](HpTraceRecord& told) {
+    ++number;
+    told.bytes = static_cast<uint64_t>(number);
+    if (number == 2) held = told;
+    if (number == 3) send(held);
+    if (number == 2 || number == 4) told.struct_size = 0;  // sends nothing
+  };
+  const auto bytes = [](const std::vector<hp::TraceRecord>& records) {
+    std::vector<uint64_t> all;
+    for (const hp::TraceRecord& each : records) all.push_back(each.bytes);
+    return all;
+  };
+  using Bytes = std::vector<uint64_t>;
+  hp::start_trace_stream();
+  copy(stream);
+  CHECK(bytes(hp::take_trace_stream(false)) == Bytes{1});
+  copy(stream);
+  CHECK(hp::take_trace_stream(false).empty());
+  copy(stream);
+  const auto late = hp::take_trace_stream(false);
+  CHECK(bytes(late) == (Bytes{2, 3}));
+  CHECK(late[0].thread != 0 && late[0].launch_start_ns <= late[0].start_ns && source(late[0]) == "plug-in");
+  copy(stream, 32);
+  CHECK(hp::take_trace_stream(false).empty());
+  const auto rest = hp::take_trace_stream(true);  // the plug-in lost a record
+  CHECK(bytes(rest) == Bytes{32} && source(rest[0]) == "host");
+  copy(stream);
+  CHECK(bytes(hp::take_trace_stream(true)) == Bytes{5});  // the trace goes on
+  hp::stop_trace_stream();
+  change = nullptr;
+  copy(stream);
+  CHECK(hp::take_trace_stream(true).empty());
+}
+
+TEST(a_long_stream_gives_up_lost_records) {
+  hp::Stream& stream = traced_runtime().device(0).default_stream();
+  constexpr size_t kCopies = 200'000;
+  size_t made = 0, given_up = 0, total = 0;
+  change = [&](HpTraceRecord& told) {
+    if (made++ % 10 == 0) told.struct_size = 0;  // every tenth has no record
+  };
+  hp::start_trace_stream();
+  const auto count = [&](const std::vector<hp::TraceRecord>& records) {
+    for (const hp::TraceRecord& each : records) given_up += each.timed_by_host;
+    total += records.size();
+  };
+  for (size_t i = 0; i < kCopies; ++i) {
+    copy(stream);
+    if (i % 1000 == 999) count(hp::take_trace_stream(false));
+  }
+  CHECK(given_up > 0 && given_up < kCopies / 10);
+  count(hp::take_trace_stream(true));
+  hp::stop_trace_stream();
+  change = nullptr;
+  CHECK(total == kCopies && given_up == kCopies / 10);
+}
+
+TEST(a_profiler_and_a_stream_get_the_same_records) {
+  hp::Stream& stream = traced_runtime().device(0).default_stream();
+  hp::start_trace_stream();
+  copy(stream, 1);
+  hp::start_trace();
+  copy(stream, 2);
+  CHECK(hp::take_trace_stream(false).size() == 2);
+  copy(stream, 3);
+  const auto profiled = hp::stop_trace();
+  CHECK(profiled.size() == 2 && profiled[0].bytes == 2 && profiled[1].bytes == 3);
+  copy(stream, 4);
+  const auto rest = hp::take_trace_stream(true);
+  CHECK(rest.size() == 2 && rest[0].bytes == 3 && rest[1].bytes == 4);
+  for (const hp::TraceRecord& each : rest) CHECK(source(each) == "plug-in");
+  hp::stop_trace_stream();
+}
+
+TEST(a_plugin_that_is_mounted_during_a_trace_joins_it) {
+  hp::start_trace_stream();
+  const int started = starts;
+  hp::Runtime& late = hp::Runtime::mount(hp::Plugin::adopt(
+      [](const HpHost* host, const HpPlugin** plugin) {
+        const HpPlugin* traced = nullptr;
+        init_traced(host, &traced);
+        static HpPlugin table = *traced;
+        table.name = "late";
+        *plugin = &table;
+        return HP_OK;
+      },
+      "test_tracing"));
+  CHECK(starts == started + 1);
+  copy(late.device(0).default_stream());
+  const auto records = hp::take_trace_stream(true);
+  hp::stop_trace_stream();
+  CHECK(records.size() == 1 && source(records[0]) == "plug-in" && &records[0].device->runtime == &late);
+}
+
+TEST(waits_are_recorded_for_profilers) {
+  hp::Device& device = traced_runtime().device(0);
+  device.synchronize();
+  hp::start_wait_trace();
+  hp::set_trace_correlation(5);
+  device.synchronize();
+  hp::set_trace_correlation(0);
+  {
+    const hp::WaitScope::Mute mute;
+    device.synchronize();
+  }
+  device.default_stream().synchronize();
+  const auto waits = hp::stop_wait_trace();
+  device.synchronize();
+  CHECK(waits.size() == 2 && hp::stop_wait_trace().empty());
+  CHECK(std::string(waits[0].name) == "wait for the device" && waits[0].correlation == 5);
+  CHECK(waits[0].device == &device && waits[0].thread != 0 && waits[0].end_ns >= waits[0].start_ns);
+  CHECK(std::string(waits[1].name) == "wait for a stream" && waits[1].correlation == 0);
 }
 
 TEST(traces_start_and_stop_during_work) {

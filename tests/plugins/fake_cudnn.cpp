@@ -36,12 +36,16 @@ size_t size_of(int type) {
 }
 
 struct Tensor {
-  int sizes[4] = {};
+  int sizes[4] = {}, strides[4] = {};
+  int at(int n, int c, int i, int j) const { return n * strides[0] + c * strides[1] + i * strides[2] + j * strides[3]; }
 };
 Tensor tensor_of(const Descriptor* d) {
   Tensor t;
   const std::vector<int64_t> dims = d->get<int64_t>(902), strides = d->get<int64_t>(903);
-  for (int k = 0; k < 4; ++k) t.sizes[k] = static_cast<int>(dims[static_cast<size_t>(k)]);
+  for (size_t k = 0; k < 4; ++k) {
+    t.sizes[k] = static_cast<int>(dims[k]);
+    t.strides[k] = static_cast<int>(strides[k]);
+  }
   return t;
 }
 
@@ -64,8 +68,7 @@ void for_products(const Tensor& x, const Tensor& w, const Tensor& y, const Geome
                 const int row = static_cast<int>(i * c.stride[0] - c.padding[0] + a * c.dilation[0]);
                 const int column = static_cast<int>(j * c.stride[1] - c.padding[1] + b * c.dilation[1]);
                 if (row < 0 || row >= xs[2] || column < 0 || column >= xs[3]) continue;
-                body(((n * xs[1] + channel) * xs[2] + row) * xs[3] + column, ((o * ws[1] + k) * ws[2] + a) * ws[3] + b,
-                     ((n * ys[1] + o) * ys[2] + i) * ys[3] + j);
+                body(x.at(n, channel, row, column), w.at(o, k, a, b), y.at(n, o, i, j));
               }
 }
 
@@ -97,6 +100,12 @@ void compute(const Descriptor* operation, float* xs, float* ws, float* ys) {
   }
 }
 
+bool is_channels_last_and_dilated(const Descriptor* operation) {
+  const int first = operation->kind == 10 ? 700 : operation->kind == 12 ? 706 : 712;
+  const bool dilated = operation->part(first + 2)->get<int64_t>(102)[0] > 1;
+  return dilated && tensor_of(operation->part(first + 4)).strides[1] == 1;
+}
+
 }  // namespace
 
 API cudnnCreate(void** handle) { return *handle = new int, 0; }
@@ -113,6 +122,7 @@ API cudnnBackendSetAttribute(Descriptor* d, int name, int type, int64_t count, c
 API cudnnBackendFinalize(Descriptor* d) {
   if (d->finished) return kBadParameter;
   if (d->kind == 5 && d->part(401)->engine == kBroken) return kNotSupported;
+  if (d->kind == 5 && is_channels_last_and_dilated(operation_of(d))) return kNotSupported;
   if (d->kind == 17 && d->get<int>(901)[0] != 0) return kNotSupported;
   d->finished = true;
   return 0;
@@ -160,13 +170,17 @@ API cudnnBackendExecute(void*, Descriptor* plan, Descriptor* pack) {
 
 // The older interface, for a bias.
 API cudnnCreateTensorDescriptor(Tensor** made) { return *made = new Tensor, 0; }
-API cudnnSetTensorNdDescriptor(Tensor* t, int type, int dims, const int* sizes, const int*) {
+API cudnnSetTensorNdDescriptor(Tensor* t, int type, int dims, const int* sizes, const int* strides) {
   if (type != 0 || dims != 4) return kBadParameter;
   memcpy(t->sizes, sizes, sizeof t->sizes);
+  memcpy(t->strides, strides, sizeof t->strides);
   return 0;
 }
 API cudnnAddTensor(void*, const void*, Tensor*, const float* bias, const void*, Tensor* t, float* out) {
-  const size_t inner = static_cast<size_t>(t->sizes[2]) * static_cast<size_t>(t->sizes[3]);
-  for (size_t i = 0; i < elements(*t); ++i) out[i] += bias[i / inner % static_cast<size_t>(t->sizes[1])];
+  const int* const s = t->sizes;
+  for (int n = 0; n < s[0]; ++n)
+    for (int c = 0; c < s[1]; ++c)
+      for (int i = 0; i < s[2]; ++i)
+        for (int j = 0; j < s[3]; ++j) out[t->at(n, c, i, j)] += bias[c];
   return 0;
 }

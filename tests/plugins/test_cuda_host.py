@@ -13,7 +13,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+FIXTURES = HERE.parent / "fixtures"
 COMPILER = shutil.which("g++")
 Run = Callable[..., CompletedProcess[str]]
 
@@ -95,34 +96,14 @@ def test_graphs(on_nv: Run, tmp_path: Path) -> None:
     """A training step as CUDA graphs: the losses of eager mode. Dropout's launch divides the step into two graphs."""
     log = tmp_path / "graphs.log"
     on_nv(
-        """
+        f"""
+        import sys
+        sys.path.insert(0, {str(FIXTURES)!r})
         import torch
         import hardpoint
-        from torch import nn
+        from graph_training import train
 
-        def train(graphed):
-            torch.manual_seed(0)
-            net = nn.Sequential(nn.Linear(9, 6), nn.GELU(), nn.Dropout(0.5), nn.Linear(6, 5)).to("nv")
-            x, y = torch.randn(8, 9).to("nv"), torch.randint(5, (8,)).to("nv")
-            update = torch.optim.SGD(net.parameters(), lr=0.1)
-
-            def step():
-                update.zero_grad()
-                loss = nn.functional.cross_entropy(net(x), y)
-                loss.backward()
-                update.step()
-                return loss.detach()
-
-            losses = [step().item()]
-            if graphed:
-                graph = torch.nv.Graph()
-                with torch.nv.graph(graph):
-                    loss = step()
-            for _ in range(3):
-                losses.append((graph.replay() or loss if graphed else step()).item())
-            return losses
-
-        eager, replayed = train(False), train(True)
+        eager, replayed = train("nv", False), train("nv", True)
         assert replayed == eager, (replayed, eager)
         assert len(set(eager)) == 4
         x = torch.ones(4, device="nv")
@@ -282,6 +263,103 @@ def test_convolution(on_nv: Run) -> None:
         tiers = [t for op, t in hardpoint.counters().items() if "convolution" in op]
         assert tiers
         assert all(set(t) <= {"vendor", "portable"} and "vendor" in t for t in tiers), tiers  # a sum for the bias
+        """
+    )
+
+
+def test_channels_last(on_nv: Run) -> None:
+    """Passed to cuDNN as it is; other operands are converted, and a call that cuDNN declines comes again contiguous."""
+    on_nv(
+        """
+        import torch
+        import hardpoint
+        from torch.nn import functional as f
+
+        LAST, FIRST = torch.channels_last, torch.contiguous_format
+
+        def run(device, transposed, formats, dilation, bias):
+            torch.manual_seed(0)
+            x, w = torch.randn(2, 4, 9, 8), torch.randn(4, 2, 3, 2) if transposed else torch.randn(6, 2, 3, 2)
+            given = [x.contiguous(memory_format=formats[0]), w.contiguous(memory_format=formats[1])]
+            given += [torch.randn(4 if transposed else 6)] if bias else []
+            given = [t.to(device).requires_grad_() for t in given]
+            convolve = f.conv_transpose2d if transposed else f.conv2d
+            y = convolve(*given, stride=(2, 1), padding=(1, 0), groups=2, dilation=dilation)
+            return y, *torch.autograd.grad((y * y).sum(), given)
+
+        for formats in ((LAST, LAST), (LAST, FIRST), (FIRST, LAST)):
+            for transposed in (False, True):
+                for dilation in (1, 2):
+                    for bias in (True, False):
+                        ours = run("nv", transposed, formats, dilation, bias)
+                        right = run("cpu", transposed, formats, dilation, bias)
+                        assert ours[0].is_contiguous(memory_format=LAST)
+                        for a, b in zip(ours, right, strict=True):
+                            torch.testing.assert_close(a.detach().cpu(), b.detach(), rtol=1e-4, atol=1e-4)
+        hardpoint.reset_counters()
+        x = torch.randn(2, 4, 9, 8, device="nv").contiguous(memory_format=LAST)
+        w = torch.randn(6, 4, 3, 2, device="nv").contiguous(memory_format=LAST)
+        for dilation in (1, 2):
+            f.conv2d(x, w, dilation=dilation)
+        assert hardpoint.counters()["aten::convolution_overrideable"] == {"vendor": 2}
+        """
+    )
+
+
+def test_triton(on_nv: Run) -> None:
+    """Triton's own compiler makes a cubin. No GPU runs it here: a kernel of the same name replaces it."""
+    pytest.importorskip("triton")
+    on_nv(
+        """
+        import torch
+        import triton
+        import triton.language as tl
+        import hardpoint
+        import hardpoint_triton
+        from hardpoint._runtime import core
+
+        @triton.jit
+        def scale(x, out, n, factor, BLOCK: tl.constexpr):
+            i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            tl.store(out + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+        source = '''extern "C" __global__ void scale(float* x, float* out, int n, float factor, char* scratch,
+                                                     char* profile) {
+            for (int k = threadIdx.x; k < 256; k += 128) {
+                const int i = blockIdx.x * 256 + k;
+                if (i < n && scratch == 0 && profile == 0) out[i] = x[i] * factor;
+            }
+        }'''
+        loaded, load = [], core.load_kernel
+        def load_kernel(runtime, index, binary, name):
+            loaded.append((binary[:4], name))
+            return load(runtime, index, core.compile(runtime, index, source, ""), name)
+        core.load_kernel = load_kernel
+
+        assert hardpoint_triton.device_name() == "nv"
+        target = triton.runtime.driver.active.get_current_target()
+        assert (target.backend, target.arch, target.warp_size) == ("nv", 90, 32)
+        x, out = torch.randn(1000, device="nv"), torch.empty(1000, device="nv")
+        kernel = scale[(4,)](x, out, 1000, 1.5, BLOCK=256, num_warps=4)
+        assert torch.equal(out.cpu(), x.cpu() * 1.5)
+        assert loaded == [(bytes([0x7F]) + b"ELF", "scale")]
+        assert "ptx" in kernel.asm and (kernel.n_regs, kernel.n_max_threads) == (40, 512)
+        assert hardpoint.counters()["triton::scale"] == {"portable": 1}
+        scale[(0,)](x, out, 1000, 2.5, BLOCK=256, num_warps=4)  # an empty grid
+        assert torch.equal(out.cpu(), x.cpu() * 1.5)
+
+        graph = torch.nv.Graph()
+        with torch.nv.graph(graph):
+            scale[(4,)](x, out, 1000, 3.0, BLOCK=256, num_warps=4)
+        x.copy_(torch.randn(1000))
+        graph.replay()
+        assert torch.equal(out.cpu(), x.cpu() * 3)
+        try:
+            scale[(4,)](x, out, 1000, 1.5, BLOCK=256, num_warps=32)
+        except triton.runtime.errors.OutOfResources as error:
+            assert "threads" in str(error)
+        else:
+            raise AssertionError("more threads than the kernel allows")
         """
     )
 

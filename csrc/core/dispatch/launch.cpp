@@ -14,19 +14,35 @@
 namespace hp {
 namespace {
 
-// The stream of the kernel running on this thread; null outside kernels.
-thread_local Stream* launch_stream = nullptr;
+struct ThreadState {
+  Stream* stream = nullptr;  // of the running kernel; null outside kernels
+  bool declined = false;     // whether the running kernel declined the call
+  // The streams last passed to TVMFFIEnvSetStream: comparing is cheaper than setting again.
+  std::array<HpStream, kMaxDevices> environment{};
+};
+thread_local ThreadState thread_state;
 
-// The streams last passed to TVMFFIEnvSetStream on this thread: comparing is cheaper than setting again.
-thread_local std::array<HpStream, kMaxDevices> environment_streams{};
+// What a kernel finds while it runs: its operator and its stream.
+class LaunchScope {
+ public:
+  LaunchScope(const Operator& op, Stream& stream)
+      : state_(thread_state), previous_(state_.stream), operator_scope_(op) {
+    const int device = stream.device.index;
+    if (state_.environment[device] != stream.handle()) {
+      TVMFFIEnvSetStream(HP_DLPACK_DEVICE_TYPE, device, stream.handle(), nullptr);
+      state_.environment[device] = stream.handle();
+    }
+    state_.stream = &stream;
+    state_.declined = false;
+    stream.note_launch(&op);
+  }
+  ~LaunchScope() { state_.stream = previous_; }
+  LaunchScope(const LaunchScope&) = delete;
 
-// Whether the kernel running on this thread declined the call.
-thread_local bool declined = false;
-
-struct LaunchScope {
-  explicit LaunchScope(Stream& stream) : previous(launch_stream) { launch_stream = &stream; }
-  ~LaunchScope() { launch_stream = previous; }
-  Stream* previous;
+ private:
+  ThreadState& state_;
+  Stream* const previous_;
+  const OperatorScope operator_scope_;
 };
 
 // Arguments for a Python function: DLTensor pointers, which it could not export by DLPack for want of an owner, become
@@ -82,7 +98,7 @@ int call(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args, TVMFFIAn
 bool declined_or_throw(const Operator& op, const Kernel& kernel, const Stream& stream) {
   TVMFFIObjectHandle error = nullptr;
   TVMFFIErrorMoveFromRaised(&error);
-  if (error == nullptr && std::exchange(declined, false)) return false;
+  if (error == nullptr && std::exchange(thread_state.declined, false)) return false;
   std::string kind = "Error", message = "(no message)";
   if (error != nullptr) {
     const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(error);
@@ -98,34 +114,29 @@ bool declined_or_throw(const Operator& op, const Kernel& kernel, const Stream& s
 }  // namespace
 
 bool mark_declined() {
-  declined = launch_stream != nullptr;
-  return declined;
+  ThreadState& state = thread_state;
+  state.declined = state.stream != nullptr;
+  return state.declined;
 }
 
 Runtime* launching_runtime() {
-  if (launch_stream != nullptr) return &launch_stream->device.runtime;
+  if (const Stream* stream = thread_state.stream) return &stream->device.runtime;
   const std::vector<Runtime*> all = Runtime::mounted();
   return all.size() == 1 ? all[0] : nullptr;
 }
 
 Stream* launching_stream(int device) {
-  if (launch_stream != nullptr && launch_stream->device.index == device) return launch_stream;
+  Stream* const stream = thread_state.stream;
+  if (stream != nullptr && stream->device.index == device) return stream;
   Runtime* const runtime = launching_runtime();
   return runtime != nullptr ? &current_stream(runtime->device(device)) : nullptr;
 }
 
 namespace {
 
-bool launch_now(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args, int32_t num_args) {
-  const int device = stream.device.index;
-  if (environment_streams[device] != stream.handle()) {
-    TVMFFIEnvSetStream(HP_DLPACK_DEVICE_TYPE, device, stream.handle(), nullptr);
-    environment_streams[device] = stream.handle();
-  }
-  LaunchScope launch_scope(stream);
-  OperatorScope operator_scope(op);
-  stream.note_launch(&op);
-  declined = false;
+// While something watches launches, or for a Python function.
+bool launch_watched(const Operator& op, const Kernel& kernel, Stream& stream, const TVMFFIAny* args, int32_t num_args) {
+  const LaunchScope scope(op, stream);
   TVMFFIAny result{};
   Recorder* const active = recorder();
   {
@@ -136,7 +147,7 @@ bool launch_now(const Operator& op, const Kernel& kernel, Stream& stream, const 
       return declined_or_throw(op, kernel, stream);
     }
     // A Python function may decline without an error.
-    if ((kernel.flags & kPythonKernel) && std::exchange(declined, false)) {
+    if ((kernel.flags & kPythonKernel) && std::exchange(thread_state.declined, false)) {
       trace.discard();
       return false;
     }
@@ -152,11 +163,19 @@ bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMF
   if (GraphCapture* capture = stream.capture(); __builtin_expect(capture != nullptr, 0)) {
     if (capture->records_next_launch()) {
       return capture->on_launch(op, kernel, args, num_args, [&](const TVMFFIAny* trial) {
-        return launch_now(op, kernel, stream, trial, num_args);
+        return launch_watched(op, kernel, stream, trial, num_args);
       });
     }
   }
-  return launch_now(op, kernel, stream, args, num_args);
+  const bool watched = recording() || tracing() || (kernel.flags & kPythonKernel);
+  if (__builtin_expect(watched, 0)) return launch_watched(op, kernel, stream, args, num_args);
+  const LaunchScope scope(op, stream);
+  TVMFFIAny result{};
+  if (__builtin_expect(kernel.function(kernel.self, args, num_args, &result) != 0, 0)) {
+    return declined_or_throw(op, kernel, stream);
+  }
+  if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
+  return true;
 }
 
 }  // namespace hp

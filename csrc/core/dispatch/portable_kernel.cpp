@@ -60,6 +60,10 @@ std::string compile_portable(Device& device, const std::string& source, const st
   size_t bytes = 0;
   check(compiler.compile(device.index, source.c_str(), options.c_str(), &binary, &bytes),
         device.name() + ": compilation");
+  if (binary == nullptr || bytes == 0) {
+    throw Error(HP_ERROR, device.name() + ": compile of plug-in '" + device.plugin.name +
+                              "' returned HP_OK, but the binary is empty: it must return an error instead");
+  }
   std::string copy(static_cast<const char*>(binary), bytes);
   compiler.release_binary(binary);
   return copy;
@@ -71,6 +75,10 @@ HpFunction load_function(Device& device, const std::string& binary, const std::s
   check(compiler.load(device.index, binary.data(), binary.size(), &program), device.name() + ": loading code");
   HpFunction function = nullptr;
   check(compiler.find(device.index, program, name.c_str(), &function), device.name() + ": finding code");
+  if (function == nullptr) {
+    throw Error(HP_ERROR, device.name() + ": find of plug-in '" + device.plugin.name + "' returned HP_OK for '" + name +
+                              "', but the function is NULL: it must return an error instead");
+  }
   return function;
 }
 
@@ -99,7 +107,7 @@ void launch_with(Operator& op, HpFunction function, Stream& stream, HpLaunch opt
   options.struct_size = sizeof(options);
   OperatorScope scope(op);
   stream.note_launch(&op);
-  if (GraphCapture* capture = stream.capture()) capture->refuse(op.name, "it is launched with options");
+  if (GraphCapture* capture = stream.capture()) capture->on_launch_with_options(op);
   if (Recorder* active = recorder()) active->refuse("it launches " + op.name + " with options");
   const HpCompiler& compiler = stream.device.plugin.compiler;
   TraceScope trace(TraceKind::kKernel, op.name.c_str(), stream, 0, Tier::kPortable);

@@ -70,8 +70,8 @@ HpFunction load_function(Device& device, const std::string& binary, const std::s
 void launch_groups(Operator& op, const PortableKernel& kernel, Stream& stream, int64_t groups, const HpLaunchArg* args,
                    uint32_t num_args);
 
-// Launches with options. A plug-in without HpCompiler.launch_with takes only groups and group sizes. An operator that a
-// graph records is refused: replays know nothing of the options.
+// Launches with options. A plug-in without HpCompiler.launch_with takes only groups and group sizes. Graph mode cannot
+// record such a launch. A graph capture can, but only with HpGraphs: Hardpoint's own replays drop the options.
 void launch_with(Operator& op, HpFunction function, Stream& stream, HpLaunch options, const HpLaunchArg* args,
                  uint32_t num_args);
 

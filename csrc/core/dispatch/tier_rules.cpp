@@ -92,8 +92,8 @@ bool any_intercepted() { return intercepting.load(std::memory_order_relaxed); }
 uint8_t call_flags_for(const std::string& name) {
   RuleTable& table = rule_table();
   std::lock_guard<std::mutex> lock(table.mutex);
-  const uint8_t watched = write_watches.load(std::memory_order_relaxed) != 0 ? kIntercepted : 0;
-  if (table.rules.empty() && table.intercepted.empty()) return watched;
+  const uint8_t write_watch = write_watches.load(std::memory_order_relaxed) != 0 ? kIntercepted : 0;
+  if (table.rules.empty() && table.intercepted.empty()) return write_watch;
   const Spellings spellings(name);
   uint8_t call_flags = 0;
   for (const Compiled& rule : table.rules) {
@@ -102,7 +102,7 @@ uint8_t call_flags_for(const std::string& name) {
   for (const std::regex& pattern : table.intercepted) {
     if (spellings.match(pattern)) call_flags |= kIntercepted | kByTool;
   }
-  return call_flags | watched;
+  return call_flags | write_watch;
 }
 
 namespace {

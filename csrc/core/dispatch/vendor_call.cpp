@@ -16,14 +16,37 @@
 namespace hp {
 namespace {
 
-// A view argument, with a contiguous copy if the kernel needs one.
-struct ContiguousArgument {
-  ContiguousArgument(Device& device, const VendorArgument& argument, bool any_strides)
+enum class Layout { kAny, kContiguous, kChannelsLast };
+
+bool is_image(const View& view) { return view.ndim == 4 || view.ndim == 5; }
+
+bool has_layout(const View& view, Layout layout) {
+  if (layout == Layout::kAny || !view.defined()) return true;
+  return layout == Layout::kChannelsLast && is_image(view) ? view.channels_last() : view.contiguous();
+}
+
+// The layout in which a kernel gets its tensors. The largest image decides, since converting the others costs less.
+Layout layout_for(const Kernel& kernel, const VendorArgument* first, const VendorArgument* last) {
+  if (kernel.flags & HP_KERNEL_STRIDED) return Layout::kAny;
+  if (!(kernel.flags & HP_KERNEL_CHANNELS_LAST)) return Layout::kContiguous;
+  const View* largest = nullptr;
+  for (; first != last; ++first) {
+    if (first->kind > VendorArgument::kInput || !is_image(first->view)) continue;
+    if (largest == nullptr || first->view.numel() > largest->numel()) largest = &first->view;
+  }
+  const bool channels_last = largest != nullptr && !largest->contiguous() && largest->channels_last();
+  return channels_last ? Layout::kChannelsLast : Layout::kContiguous;
+}
+
+// A view argument, with a copy in the kernel's layout if its own differs.
+struct PreparedArgument {
+  PreparedArgument(Device& device, const VendorArgument& argument, Layout layout)
       : original(argument.view), used(argument.view) {
-    if (any_strides || !original.defined() || original.contiguous()) return;
+    if (has_layout(original, layout)) return;
     scratch.emplace(device, original.bytes());
     used.data = scratch->get();
-    used.strides = dense_strides(original, strides);
+    used.strides = layout == Layout::kChannelsLast && is_image(original) ? channels_last_strides(original, strides)
+                                                                         : dense_strides(original, strides);
     if (argument.kind == VendorArgument::kInput) copy_views(device, used, original);
   }
   void finish(Device& device, const VendorArgument& argument) const {
@@ -69,13 +92,13 @@ class FixedList {
 constexpr size_t kMaxDirect = 12;
 
 // Whether no argument needs a copy or an object.
-bool passes_unchanged(const VendorArgument* first, const VendorArgument* last, bool any_strides) {
+bool passes_unchanged(const VendorArgument* first, const VendorArgument* last, Layout layout) {
   if (static_cast<size_t>(last - first) > kMaxDirect) return false;
   return std::all_of(first, last, [&](const VendorArgument& argument) {
     switch (argument.kind) {
       case VendorArgument::kOutput:
       case VendorArgument::kInput:
-        return any_strides || argument.view.contiguous();
+        return has_layout(argument.view, layout);
       case VendorArgument::kInteger:
       case VendorArgument::kReal:
       case VendorArgument::kBoolean:
@@ -86,6 +109,9 @@ bool passes_unchanged(const VendorArgument* first, const VendorArgument* last, b
   });
 }
 
+// A tensor of a dtype that the core does not know: the kernel would take it for an absent one.
+bool is_unknown(const View& view) { return !view.defined() && view.sizes != nullptr; }
+
 bool call_unchanged(Operator& op, const Kernel& kernel, Device& device, const VendorArgument* first,
                     const VendorArgument* last) {
   KernelCall<kMaxDirect> call(op, kernel, device);
@@ -93,6 +119,8 @@ bool call_unchanged(Operator& op, const Kernel& kernel, Device& device, const Ve
     if (first->kind <= VendorArgument::kInput) {
       if (first->view.defined()) {
         call.add(first->view);
+      } else if (is_unknown(first->view)) {
+        return false;
       } else {
         call.add(ffi_value(kTVMFFINone, 0));
       }
@@ -111,15 +139,11 @@ void report_random_arguments(Device& device, uint32_t index, const VendorArgumen
   if (GraphCapture* capture = current_stream(device).capture()) capture->on_random_arguments(index, state);
 }
 
-}  // namespace
-
-bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const VendorArgument* first,
-                 const VendorArgument* last) {
-  if (kernel == nullptr) return false;
-  const bool any_strides = (kernel->flags & HP_KERNEL_STRIDED) != 0;
-  if (passes_unchanged(first, last, any_strides)) return call_unchanged(op, *kernel, device, first, last);
+bool call_in_layout(Operator& op, const Kernel& kernel, Device& device, const VendorArgument* first,
+                    const VendorArgument* last, Layout layout) {
+  if (passes_unchanged(first, last, layout)) return call_unchanged(op, kernel, device, first, last);
   const size_t count = static_cast<size_t>(last - first);
-  FixedList<ContiguousArgument, 12> views(count);
+  FixedList<PreparedArgument, 12> views(count);
   FixedList<tvm::ffi::Shape, 8> lists(count);
   FixedList<TVMFFIAny, 24> args(count);
   for (const VendorArgument* at = first; at != last; ++at) {
@@ -148,7 +172,8 @@ bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const Vendo
         break;
       }
       default: {
-        ContiguousArgument& prepared = views.add(device, argument, any_strides);
+        if (is_unknown(argument.view)) return false;
+        PreparedArgument& prepared = views.add(device, argument, layout);
         if (!prepared.used.defined()) {
           args.add(ffi_value(kTVMFFINone, 0));
           break;
@@ -158,7 +183,7 @@ bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const Vendo
       }
     }
   }
-  if (!launch_vendor(op, *kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size()))) {
+  if (!launch_vendor(op, kernel, current_stream(device), args.data(), static_cast<int32_t>(args.size()))) {
     if (Recorder* active = recorder()) active->on_decline();
     return false;
   }
@@ -167,6 +192,17 @@ bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const Vendo
     if (at->kind <= VendorArgument::kInput) views[prepared++].finish(device, *at);
   }
   return true;
+}
+
+}  // namespace
+
+bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const VendorArgument* first,
+                 const VendorArgument* last) {
+  if (kernel == nullptr) return false;
+  const Layout layout = layout_for(*kernel, first, last);
+  if (call_in_layout(op, *kernel, device, first, last, layout)) return true;
+  // Libraries have fewer kernels for channels last.
+  return layout == Layout::kChannelsLast && call_in_layout(op, *kernel, device, first, last, Layout::kContiguous);
 }
 
 }  // namespace hp

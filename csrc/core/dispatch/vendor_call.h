@@ -34,8 +34,8 @@ inline VendorArgument attribute(const int64_t* list, int64_t length) {
   return {VendorArgument::kList, {}, 0, 0, list, length};
 }
 
-// Calls the vendor kernel. Returns false if there is none or it declined. Unless the kernel has HP_KERNEL_STRIDED,
-// strided views go through contiguous copies.
+// Calls the vendor kernel. Returns false if there is none or it declined. Views in a layout that the kernel's flags do
+// not allow are copied.
 bool call_vendor(Operator& op, const Kernel* kernel, Device& device, const VendorArgument* first,
                  const VendorArgument* last);
 inline bool call_vendor(const OpBinding& binding, Device& device, const VendorArgument* first,

@@ -5,8 +5,8 @@
 
 namespace hp {
 
-// While there are more calls of begin than of end, every operator is intercepted, so that the adapter can give a lazy
-// clone its own memory before it is written. A program without lazy clones pays nothing.
+// Between begin and end (calls nest), every operator is intercepted, so that the adapter can give a lazy clone its own
+// memory before a write. Programs without lazy clones pay nothing.
 void begin_write_watch();
 void end_write_watch();
 

@@ -141,15 +141,20 @@ void CachingAllocator::Impl::note_segment(MemoryAction action, const Stream& str
 // ---- Allocation
 
 Block* CachingAllocator::allocate(size_t bytes, Stream& stream) {
+  const bool watched = recording() || guard_zones_enabled() || memory_history();
+  return __builtin_expect(watched, 0) ? allocate_watched(bytes, stream) : take(bytes, stream);
+}
+
+Block* CachingAllocator::allocate_watched(size_t bytes, Stream& stream) {
   if (Recorder* active = recorder()) {
     Block* block = take(bytes, stream);
     active->on_allocate(block, block->address, bytes);
-    if (__builtin_expect(memory_history(), 0)) impl_->note_allocation(block);
+    if (memory_history()) impl_->note_allocation(block);
     return block;
   }
   Block* block =
       guard_zones_enabled() && stream.capture() == nullptr ? take_guarded(bytes, stream) : take(bytes, stream);
-  if (__builtin_expect(memory_history(), 0)) impl_->note_allocation(block);
+  if (memory_history()) impl_->note_allocation(block);
   return block;
 }
 
@@ -311,7 +316,7 @@ OutOfMemory CachingAllocator::Impl::out_of_memory(size_t bytes, const std::strin
     text += "; the memory fraction is set to " + std::string(percent) + ", a limit of " + describe_bytes(limit_bytes) +
             ": raise it with set_per_process_memory_fraction";
   }
-  text += ".";
+  text += '.';
   if (memory_history()) {
     const StackId stack = memory_event_stack(MemoryAction::kOutOfMemory);
     add_memory_event({MemoryAction::kOutOfMemory, &device, 0, memory.first, bytes, allocated, reserved, 0, stack});
@@ -442,7 +447,7 @@ void CachingAllocator::Impl::release_cached() {
     std::set<Stream*> streams;
     for (const Segment& segment : unused) streams.insert(segment.pool->stream);
     for (Stream* stream : streams) {
-      if (stream->capture() == nullptr) stream->wait();  // a capture starts on an idle stream and runs nothing
+      if (stream->capture() == nullptr) stream->wait();  // a capture needs an idle stream, and nothing runs during it
     }
   } catch (...) {
     Guard guard(mutex);

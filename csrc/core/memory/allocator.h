@@ -107,6 +107,7 @@ class CachingAllocator {
   friend class MemoryPool;
   Block* take(size_t bytes, Stream& stream);
   Block* take_guarded(size_t bytes, Stream& stream);
+  Block* allocate_watched(size_t bytes, Stream& stream);  // while a recorder, guard zones or the history are on
   void check_freed(Block* block) noexcept;
 
   struct Impl;

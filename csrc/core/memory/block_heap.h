@@ -24,8 +24,8 @@ namespace hp {
 
 constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
 constexpr size_t kMinBlock = 512;  // block sizes are multiples of this
-// Requests up to this come from the small pool, others from the large pool. A block of the large pool is split if more
-// than this remains.
+// Requests up to this size come from the small pool, others from the large pool. A block of the large pool is split if
+// more than this remains.
 constexpr size_t kSmallRequest = kMiB;
 constexpr size_t kSmallSegment = 2 * kMiB;
 // Requests of the large pool below kOwnSegment share segments of kLargeSegment bytes. Others get their own segment,

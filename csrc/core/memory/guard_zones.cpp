@@ -21,7 +21,7 @@ constexpr size_t kMaxBack = kGuardBytes + kMinBlock;
 std::mutex damage_mutex;
 std::vector<GuardDamage> damage;
 
-// Lives as long as the process: queued copies read it.
+// Never freed: queued copies read it.
 const char* pattern() {
   static const std::array<char, kMaxBack> bytes = [] {
     std::array<char, kMaxBack> filled;

@@ -25,7 +25,7 @@ struct GuardDamage {
 extern std::atomic<bool> guard_zones;
 inline bool guard_zones_enabled() { return guard_zones.load(std::memory_order_relaxed); }
 
-// The zones of one block, which starts at `base` and has room for `size` bytes; the user has `bytes` at base +
+// The zones of one block, which starts at `base` and holds `size` bytes. The user's `bytes` start at base +
 // kGuardBytes.
 struct GuardZones {
   Device& device;
@@ -38,7 +38,7 @@ struct GuardZones {
   void check(Stream& stream) const;
 };
 
-// Returns the damage found so far, and forgets it.
+// Returns the damage found since the last call.
 std::vector<GuardDamage> take_guard_damage();
 
 }  // namespace hp

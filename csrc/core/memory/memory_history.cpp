@@ -1,12 +1,13 @@
 #include "core/memory/memory_history.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <unordered_map>
+
+#include "core/runtime/clock.h"
 
 namespace hp {
 
@@ -26,6 +27,7 @@ struct History {
   bool recording = false, streaming = false;
   size_t max_events = 0;
   StackUse stacks = StackUse::kNone;
+  bool native = false;
   std::deque<MemoryEvent> ring;
   std::vector<MemoryEvent> stream;
   std::map<const Device*, std::unordered_map<uint64_t, LiveBlock>> live;
@@ -43,11 +45,6 @@ struct History {
   }
 };
 
-int64_t now_ns() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
-}
-
 }  // namespace
 
 const char* memory_action_name(MemoryAction action) {
@@ -56,12 +53,13 @@ const char* memory_action_name(MemoryAction action) {
   return names[static_cast<int>(action)];
 }
 
-void start_memory_history(size_t max_events, StackUse stacks) {
+void start_memory_history(size_t max_events, StackUse stacks, bool native) {
   History& history = History::instance();
   std::lock_guard<std::mutex> lock(history.mutex);
   history.recording = true;
   history.max_events = max_events;
   history.stacks = stacks;
+  history.native = native;
   while (history.ring.size() > max_events) history.ring.pop_front();
   history.apply();
 }
@@ -123,17 +121,19 @@ std::vector<MemoryEvent> take_memory_events() {
 StackId memory_event_stack(MemoryAction action) {
   const bool is_free = action == MemoryAction::kFreeRequested || action == MemoryAction::kFreeCompleted;
   History& history = History::instance();
+  bool native = false;
   {
     std::lock_guard<std::mutex> lock(history.mutex);
-    const bool wanted = is_free ? history.recording && history.stacks == StackUse::kAll
-                                : history.streaming || (history.recording && history.stacks != StackUse::kNone);
-    if (!wanted) return 0;
+    const bool recorded =
+        history.recording && (is_free ? history.stacks == StackUse::kAll : history.stacks != StackUse::kNone);
+    if (!recorded && (is_free || !history.streaming)) return 0;
+    native = recorded && history.native;
   }
-  return current_stack();
+  return current_stack(native);
 }
 
 void add_memory_event(MemoryEvent event) {
-  event.time_ns = now_ns();
+  event.time_ns = trace_clock_ns();
   History& history = History::instance();
   std::lock_guard<std::mutex> lock(history.mutex);
   if (event.action == MemoryAction::kAlloc) {

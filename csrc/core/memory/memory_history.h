@@ -1,4 +1,5 @@
-// History of the device allocators: who allocated what, and when. Off, an allocation pays one relaxed load.
+// History of the device allocators: who allocated what, and when. While it is off, an allocation costs one relaxed
+// load.
 //
 // Two readers: a ring buffer of the latest events, for torch.<device>.memory._snapshot, and a stream of all events, for
 // a trace file. Both share the table of live blocks with their stacks.
@@ -36,8 +37,9 @@ enum class StackUse : uint8_t { kNone, kAllocations, kAll };
 extern std::atomic<bool> memory_history_enabled;
 inline bool memory_history() { return memory_history_enabled.load(std::memory_order_relaxed); }
 
-// The ring buffer of at most `max_events`. Starting again changes the settings and keeps the events.
-void start_memory_history(size_t max_events, StackUse stacks);
+// Starts the ring buffer of at most `max_events`. A second call changes the settings and keeps the events. With
+// `native`, stacks include C++ frames.
+void start_memory_history(size_t max_events, StackUse stacks, bool native = false);
 void stop_memory_history();
 void clear_memory_history();
 // Oldest first.
@@ -50,7 +52,7 @@ void stop_memory_stream();
 // Events since the last call.
 std::vector<MemoryEvent> take_memory_events();
 
-// For the allocator. Captures the stack where the settings ask for it: hold no lock. Call add_memory_event with it.
+// For the allocator. Captures the stack if the settings ask for it, for add_memory_event. Call without locks.
 StackId memory_event_stack(MemoryAction action);
 // Takes no other lock, so the allocator may hold its own.
 void add_memory_event(MemoryEvent event);

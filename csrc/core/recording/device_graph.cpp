@@ -10,7 +10,7 @@ namespace hp {
 
 DeviceGraph::~DeviceGraph() {
   try {
-    // Launches on several streams are ordered: the last one ends last.
+    // Launches on different streams are ordered, so the last one ends last.
     if (last_ != nullptr && last_->capture() == nullptr) last_->wait();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "[hardpoint] %s: waiting for a graph that is destroyed: %s\n", device_.name().c_str(),
@@ -59,6 +59,9 @@ void DeviceGraph::launch(Stream& stream, const Recording::DrawFunction& draw) {
       case RecordedStep::kCopy:
         device_.copy_on_device(step.to, step.from, step.bytes, stream);
         break;
+      case RecordedStep::kFill:
+        device_.fill(step.to, step.value, step.bytes, stream);
+        break;
       case RecordedStep::kPortable:
         launch_groups(*step.op, step.portable, stream, step.groups, step.args.data(),
                       static_cast<uint32_t>(step.args.size()));
@@ -82,6 +85,9 @@ std::string DeviceGraph::describe() const {
         break;
       case RecordedStep::kCopy:
         text += "copy of " + std::to_string(step.bytes) + " bytes\n";
+        break;
+      case RecordedStep::kFill:
+        text += "fill of " + std::to_string(step.bytes) + " bytes\n";
         break;
       default:
         text += step.op->name + (step.kind == RecordedStep::kVendor ? " (vendor)" : " (portable)") +

@@ -28,7 +28,7 @@ class DeviceGraph {
 
  private:
   Device& device_;
-  Stream* last_ = nullptr;  // launched on
+  Stream* last_ = nullptr;  // of the last launch
 };
 
 }  // namespace hp

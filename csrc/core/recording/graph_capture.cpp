@@ -38,7 +38,7 @@ class GraphCapture::Pause {
     try {
       if (!ended_) end();
     } catch (const std::exception&) {
-      // finish() finds no capture to end; the first error is on its way to the user.
+      // finish() finds no capture to end; the first error is already being reported.
     }
   }
 
@@ -85,7 +85,7 @@ std::unique_ptr<DeviceGraph> GraphCapture::finish() {
   std::unique_ptr<DeviceGraph> graph = std::move(graph_);
   if (refused_.empty() && !draws_.all_used()) {
     refused_ = device_.name() +
-               ": a graph capture cannot contain random numbers that no kernel receives as seed and offset: a replay "
+               ": a graph capture cannot contain random numbers that reach no kernel as seed and offset: a replay "
                "could not draw new ones";
   }
   if (!refused_.empty()) throw Error(HP_INVALID_ARGUMENT, refused_);
@@ -147,13 +147,14 @@ void GraphCapture::end_plugin_capture(bool keep) {
 // ---- Work
 
 void GraphCapture::add(RecordedStep step) {
-  bool known;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    known = draws_.bind(step, 0);
-    if (known) graph_->steps.push_back(std::move(step));
+    if (draws_.bind(step, 0)) {
+      graph_->steps.push_back(std::move(step));
+      return;
+    }
   }
-  if (!known) refuse(step.op->name, "its random numbers do not come from the device's default generator");
+  refuse(step.op->name, "its random numbers do not come from the device's default generator");
 }
 
 bool GraphCapture::records_next_launch() {
@@ -175,8 +176,8 @@ bool GraphCapture::on_launch(Operator& op, const PortableKernel& kernel, int64_t
 bool GraphCapture::on_launch(const Operator& op, const Kernel& kernel, const TVMFFIAny* args, int32_t num_args,
                              const std::function<bool(const TVMFFIAny*)>& rehearse) {
   Pause pause(*this);
-  // Whether a kernel declines depends on shapes, dtypes and alignment. It runs once on zeros, which are valid indices,
-  // with as many bytes as its tensors; the results are dropped.
+  // Whether a kernel declines depends on shapes, dtypes and alignment. So it runs once on zero-filled memory of the
+  // same sizes, since zeros are valid indices, and the results are dropped.
   std::vector<TVMFFIAny> trial(args, args + num_args);
   std::vector<DLTensor> tensors;
   std::vector<std::pair<std::unique_ptr<Scratch>, size_t>> memory;  // and bytes
@@ -234,6 +235,28 @@ bool GraphCapture::on_copy(void* to, const void* from, size_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   graph_->steps.push_back(std::move(step));
   return true;
+}
+
+bool GraphCapture::on_fill(void* to, uint8_t value, size_t bytes) {
+  if (by_plugin_ && device_.plugin.table.fill_memory != nullptr) {
+    queued_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  Pause pause(*this);  // without fill_memory, a fill begins with a copy from the host
+  RecordedStep step(RecordedStep::kFill, nullptr);
+  step.to = to;
+  step.value = value;
+  step.bytes = bytes;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    graph_->steps.push_back(std::move(step));
+  }
+  pause.end();
+  return true;
+}
+
+void GraphCapture::on_launch_with_options(const Operator& op) {
+  if (records_next_launch()) refuse(op.name, "it is launched with options, which the host cannot repeat");
 }
 
 void* GraphCapture::fault_record() {

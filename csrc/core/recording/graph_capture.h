@@ -1,9 +1,8 @@
 // Captures the work of a stream into a DeviceGraph instead of running it, whichever thread queues the work.
 //
-// With HpGraphs, the plug-in captures. Launches that need new arguments at each replay, which are those with random
-// numbers, are recorded on the host between two captures of the plug-in. Without HpGraphs, every launch is recorded on
-// the host. A stream that waits for an event of the capture takes part in it until the end: its work is captured in the
-// order of the launches.
+// With HpGraphs, the plug-in captures. Launches with random numbers need new arguments at each replay, so they are
+// recorded on the host, between two captures of the plug-in. Without HpGraphs, every launch is recorded on the host.
+// A stream that waits for an event of the capture joins it until the end: its work is captured in launch order.
 #pragma once
 
 #include <mutex>
@@ -39,14 +38,17 @@ class GraphCapture {
   bool on_launch(Operator& op, const PortableKernel& kernel, int64_t groups, const HpLaunchArg* args,
                  uint32_t num_args);
   bool on_copy(void* to, const void* from, size_t bytes);
+  bool on_fill(void* to, uint8_t value, size_t bytes);
+  // A launch with options: the caller queues it for the plug-in's capture. Refused if the host would have to record it.
+  void on_launch_with_options(const Operator& op);
   // Whether the next launch of a vendor kernel is recorded on the host.
   bool records_next_launch();
-  // Records the launch of a vendor kernel. `rehearse` calls the kernel with other tensors, to find out whether it
-  // declines; the result is then false, and nothing is recorded.
+  // Records the launch of a vendor kernel. `rehearse` calls the kernel with other tensors. If it declines, nothing is
+  // recorded and the result is false.
   bool on_launch(const Operator& op, const Kernel& kernel, const TVMFFIAny* args, int32_t num_args,
                  const std::function<bool(const TVMFFIAny*)>& rehearse);
   void on_random_arguments(uint32_t argument, PhiloxState state);
-  // The announced launch does not take place.
+  // The next launch was declined.
   void on_decline();
   void* fault_record();
   void join(Stream& other);

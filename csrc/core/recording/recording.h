@@ -34,7 +34,7 @@ struct RecordedMemory : PlannedBuffer {
 
 // One launch or copy. Each replay of a Recording patches addresses into its arguments; a DeviceGraph keeps them.
 struct RecordedStep {
-  enum Kind { kPortable, kVendor, kCopy, kGraph } kind;
+  enum Kind { kPortable, kVendor, kCopy, kFill, kGraph } kind;
   Operator* op;
   size_t tick = 0;  // see Recorder::tick
 
@@ -69,6 +69,9 @@ struct RecordedStep {
   void* to = nullptr;
   const void* from = nullptr;
 
+  // Fills, in a DeviceGraph only: `bytes` bytes at `to`.
+  uint8_t value = 0;
+
   // Work that the plug-in captured.
   HpGraph graph = nullptr;
 
@@ -97,8 +100,8 @@ class RandomDraws {
   void add_arguments(uint32_t argument, PhiloxState state) { arguments_.emplace_back(argument, state); }
   bool has_arguments() const { return !arguments_.empty(); }
   void drop_arguments() { arguments_.clear(); }
-  // Binds the arguments of the launch to their draws, of which the first has the index `first`. False if one of them
-  // does not come from a draw.
+  // Binds the arguments of the launch to their draws; `first` is the index of the first one. False if an argument does
+  // not come from a draw.
   bool bind(RecordedStep& step, size_t first);
   bool all_used() const;
   void clear() { drawn_.clear(), arguments_.clear(); }

@@ -44,9 +44,14 @@ void DeviceFault::raise(Stream& stream, const Record& record) {
   if (record.op == 0) return;
   stream.device.copy_to_device(memory_.load(std::memory_order_acquire), &kNoFault, sizeof(Record), stream);
   const std::string& op = reinterpret_cast<const Operator*>(record.op)->name;
+  const std::string where = " (on " + stream.device.name() + ", reported when the program waited for it)";
+  if (record.limit < -1) {
+    throw Error(HP_ERROR, op + ": its argument " + std::to_string(-2 - record.limit) +
+                              " is read or written outside of its memory, at line " + std::to_string(record.index) +
+                              where);
+  }
   if (record.limit < 0) {
-    throw Error(HP_ERROR, op + ": a device assertion failed at line " + std::to_string(record.index) + " (on " +
-                              stream.device.name() + ", reported when the program waited for it)");
+    throw Error(HP_ERROR, op + ": a device assertion failed at line " + std::to_string(record.index) + where);
   }
   throw IndexOutOfRange(op + ": index " + std::to_string(record.index) + " is out of bounds for dimension with size " +
                         std::to_string(record.limit) + " (found on " + stream.device.name() +

@@ -31,7 +31,7 @@ class DeviceFault {
   // Queues a copy of the record to the host if arm() was called since the last read; otherwise returns null. The result
   // is valid once the stream has been waited for; pass it to raise() then.
   std::unique_ptr<Record> read(Stream& stream);
-  // The same whether or not arm() was called since the last read.
+  // Like read(), but whether or not arm() was called since the last read.
   std::unique_ptr<Record> read_always(Stream& stream);
   // Throws IndexOutOfRange and clears the device's record if `record` holds a fault.
   void raise(Stream& stream, const Record& record);

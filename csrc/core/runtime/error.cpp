@@ -3,7 +3,34 @@
 namespace hp {
 
 namespace {
+
 thread_local std::string message;
+
+// The length of the UTF-8 character at `at`, 0 if there is none.
+size_t utf8_length(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(at), second = byte(at + 1);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xC2 && first <= 0xDF ? 2 : first >= 0xE0 && first <= 0xEF ? 3 : 4;
+  if (length == 4 && (first < 0xF0 || first > 0xF4)) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+  }
+  // Longer than necessary, halves of UTF-16 pairs, beyond the last code point.
+  const bool excluded = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+                        (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
+  return excluded ? 0 : length;
+}
+
+}  // namespace
+
+std::string valid_utf8(std::string text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at);
+    if (length == 0) text[at] = '?';
+    at += length == 0 ? 1 : length;
+  }
+  return text;
 }
 
 const char* status_name(HpStatus status) {
@@ -39,8 +66,11 @@ void store_message(std::string text) { message = std::move(text); }
 void check(HpStatus status, const std::string& what) {
   if (status == HP_OK) return;
   std::string detail = take_message();
-  std::string text = what + " failed (" + status_name(status) + ")";
-  if (!detail.empty()) text += ": " + detail;
+  std::string text = what + " failed (" + status_name(status);
+  if (status < HP_OK || status > HP_DEVICE_LOST) text += " " + std::to_string(status);
+  text += ')';
+  // What Hardpoint adds to the plug-in's message starts with a semicolon.
+  if (!detail.empty()) text += (detail[0] == ';' ? "" : ": ") + detail;
   if (status == HP_OUT_OF_MEMORY) throw OutOfMemory(text);
   throw Error(status, text);
 }

@@ -9,9 +9,13 @@
 
 namespace hp {
 
+// The text with '?' for each byte that is not part of valid UTF-8. Python refuses any other text, and plug-ins pass on
+// what drivers and compilers print: in the encoding of the locale, or cut inside a character.
+std::string valid_utf8(std::string text);
+
 class Error : public std::runtime_error {
  public:
-  Error(HpStatus status, const std::string& message) : std::runtime_error(message), status(status) {}
+  Error(HpStatus status, const std::string& message) : std::runtime_error(valid_utf8(message)), status(status) {}
   const HpStatus status;
 };
 

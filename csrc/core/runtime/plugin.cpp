@@ -22,6 +22,7 @@ namespace hp {
 namespace {
 
 std::string format(const char* pattern, va_list arguments) {
+  if (pattern == nullptr) return "";
   char text[2048];
   std::vsnprintf(text, sizeof(text), pattern, arguments);
   return text;
@@ -30,7 +31,7 @@ std::string format(const char* pattern, va_list arguments) {
 void host_log(HpLogLevel level, const char* message) {
   static const char* const names[] = {"debug", "info", "warning", "error"};
   const int index = std::min(std::max(static_cast<int>(level), 0), 3);
-  std::fprintf(stderr, "[hardpoint %s] %s\n", names[index], message);
+  std::fprintf(stderr, "[hardpoint %s] %s\n", names[index], message != nullptr ? message : "");
 }
 
 HpStatus host_fail(HpStatus status, const char* pattern, ...) {
@@ -42,6 +43,7 @@ HpStatus host_fail(HpStatus status, const char* pattern, ...) {
 }
 
 int host_raise(const char* kind, const char* pattern, ...) {
+  if (kind == nullptr) kind = "RuntimeError";
   // Declining is common and its error object is discarded: building one costs more than a small kernel.
   if (std::strcmp(kind, "NotImplementedError") == 0 && mark_declined()) return -1;
   va_list arguments;
@@ -108,6 +110,36 @@ Table full_size(const Table* source) {
   Table copy{};
   if (source != nullptr) std::memcpy(&copy, source, std::min(source->struct_size, sizeof(Table)));
   return copy;
+}
+
+void check_compiler(const std::string& origin, const Plugin& plugin) {
+  const HpCompiler& compiler = plugin.compiler;
+  const std::string dialect = compiler.dialect;
+  if (dialect != "opencl" && dialect != "cuda" && dialect != "c") {
+    throw Error(HP_INVALID_ARGUMENT, origin + ": HpCompiler.dialect '" + dialect +
+                                         "' is unknown: set it to \"opencl\", \"cuda\" or \"c\", or leave the whole " +
+                                         "table out");
+  }
+  // Since 1.2, each device may have its own.
+  if (compiler.group_size == 0 && (plugin.abi_minor < 2 || plugin.info.properties == nullptr)) {
+    throw Error(HP_INVALID_ARGUMENT, origin + ": HpCompiler.group_size is 0: set it to the work-items of a group, 1 " +
+                                         "on a CPU, often 256 on a GPU");
+  }
+}
+
+void check_kernels(const std::string& origin, const HpPlugin& table) {
+  if (table.kernels == nullptr && table.num_kernels != 0) {
+    throw Error(HP_INVALID_ARGUMENT, origin + ": HpPlugin.kernels is NULL, but num_kernels is " +
+                                         std::to_string(table.num_kernels) + ": set both or neither");
+  }
+  for (size_t i = 0; i < table.num_kernels; ++i) {
+    const HpKernel& kernel = table.kernels[i];
+    if (kernel.name != nullptr && kernel.function != nullptr) continue;
+    throw Error(HP_INVALID_ARGUMENT, origin + ": HpPlugin.kernels[" + std::to_string(i) + "] has no " +
+                                         (kernel.name == nullptr ? "name" : "function") +
+                                         ": set both, and num_kernels (" + std::to_string(table.num_kernels) +
+                                         ") to the array's length");
+  }
 }
 
 bool valid_name(const char* name) {
@@ -265,6 +297,7 @@ void Plugin::adopt_table(const HpPlugin* source) {
              {"unload", compiler.unload},
              {"find", compiler.find},
              {"launch", compiler.launch}});
+    check_compiler(origin, *this);
   }
   if (table.collectives != nullptr) {
     require(origin, "HpCollectives",
@@ -282,7 +315,7 @@ void Plugin::adopt_table(const HpPlugin* source) {
              {"launch", graphs.launch},
              {"destroy", graphs.destroy}});
   }
-  if (table.kernels == nullptr) table.num_kernels = 0;
+  check_kernels(origin, table);
 
   check(table.device_count(&device_count), origin + ": device_count");
   if (device_count <= 0) {
@@ -328,7 +361,7 @@ HpPrivateFunction Plugin::private_function(const std::string& function) const {
 Plugin::Kernel Plugin::find_kernel(const std::string& kernel_name) const {
   for (size_t i = 0; i < table.num_kernels; ++i) {
     const HpKernel& kernel = table.kernels[i];
-    if (kernel.name != nullptr && kernel_name == kernel.name) return {kernel.function, kernel.flags};
+    if (kernel_name == kernel.name) return {kernel.function, kernel.flags};
   }
   if (library_ == nullptr) return {};
   return {reinterpret_cast<HpKernelFunction>(dlsym(library_, ("__tvm_ffi_" + kernel_name).c_str())), 0};

@@ -35,7 +35,7 @@ struct ThreadState {
 };
 thread_local std::array<ThreadState, kMaxRuntimes> thread_states;
 
-int64_t now_ns() {
+int64_t steady_clock_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
@@ -68,7 +68,7 @@ void Stream::synchronize() {
   if (GraphCapture* active = capture()) active->refuse_wait();
   const WaitScope traced("wait for a stream", device);
   std::unique_ptr<DeviceFault::Record> fault = fault_.read(*this);
-  std::vector<std::pair<Stream*, std::unique_ptr<DeviceFault::Record>>> watched;
+  std::vector<std::pair<Stream*, std::unique_ptr<DeviceFault::Record>>> other_faults;
   if (watches_faults_.load(std::memory_order_relaxed)) {
     std::vector<Stream*> others;
     {
@@ -76,18 +76,18 @@ void Stream::synchronize() {
       others.swap(watched_);
       watches_faults_.store(false, std::memory_order_relaxed);
     }
-    for (Stream* other : others) watched.emplace_back(other, other->fault_.read_always(*this));
+    for (Stream* other : others) other_faults.emplace_back(other, other->fault_.read_always(*this));
   }
   try {
     wait();
   } catch (const Error& error) {
     if (error.status == HP_TIMEOUT) {  // leaked: the queued copies may still write to them
       fault.release();
-      for (auto& [other, record] : watched) record.release();
+      for (auto& [other, record] : other_faults) record.release();
     }
     throw;
   }
-  for (auto& [other, record] : watched) other->fault_.raise(*this, *record);
+  for (auto& [other, record] : other_faults) other->fault_.raise(*this, *record);
   if (fault) fault_.raise(*this, *fault);
 }
 
@@ -151,7 +151,7 @@ void Stream::call_host(void (*function)(void*), void* data) {
 
 void Event::record(Stream& stream) {
   if (const GraphCapture* active = stream.capture()) {
-    captured_in_ = active->number;  // captured work runs in the order of its launches: there is nothing to record
+    captured_in_ = active->number;  // captured work runs in launch order: nothing to record
     stream_ = &stream;
     recorded_ = true;
     return;
@@ -162,7 +162,7 @@ void Event::record(Stream& stream) {
              device.name() + ": record of an event");
   } else {
     stream.wait();
-    host_time_ns_ = now_ns();
+    host_time_ns_ = steady_clock_ns();
   }
   stream_ = &stream;
   recorded_ = true;
@@ -321,11 +321,24 @@ void Device::synchronize() {
   }
 }
 
+namespace {
+
+// Makes what a plug-in wrote into a field a string: terminated, and valid UTF-8.
+template <size_t size>
+void make_text(char (&field)[size]) {
+  field[size - 1] = '\0';
+  std::strcpy(field, valid_utf8(field).c_str());  // of the same length
+}
+
+}  // namespace
+
 HpProperties Device::properties() const {
   HpProperties properties{};
   properties.struct_size = sizeof(properties);
   if (plugin.info.properties != nullptr) {
     HP_CHECK(plugin.info.properties(index, &properties), name() + ": properties");
+    make_text(properties.name);
+    make_text(properties.pci_id);
   } else {
     std::snprintf(properties.name, sizeof(properties.name), "%s", plugin.name.c_str());
   }
@@ -390,14 +403,14 @@ const char* fill_pattern(uint8_t value) {
 
 void Device::fill(void* dst, uint8_t value, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
-  if (GraphCapture* active = stream.capture()) active->refuse("it fills memory");
+  if (GraphCapture* active = stream.capture(); active != nullptr && active->on_fill(dst, value, bytes)) return;
   if (Recorder* active = recorder()) active->refuse("it fills memory");
   if (plugin.table.fill_memory != nullptr) {
     TraceScope trace(TraceKind::kFill, "fill memory", stream, bytes);
     HP_CHECK(plugin.table.fill_memory(index, dst, value, bytes, stream.handle()), name() + ": fill of device memory");
     return;
   }
-  // One copy from the host, then copies of what is filled already: twice as much each time.
+  // One copy from the host, then copies of the filled part, which double each time.
   size_t done = std::min(bytes, kPatternBytes);
   copy_to_device(dst, fill_pattern(value), done, stream);
   while (done < bytes) {
@@ -418,9 +431,13 @@ std::pair<uint32_t, uint32_t> Device::read_launch_limits() const {
       if (own.group_size != 0) size = own.group_size;
       if (own.local_memory != 0) memory = own.local_memory;
     } else {
-      take_message();  // a failing device: the launch reports it
+      take_message();  // the device failed: the launch will report it
       return {size, memory};
     }
+  }
+  if (size == 0) {
+    throw Error(HP_INVALID_ARGUMENT, name() + ": plug-in '" + plugin.name + "' gives no group size: set " +
+                                         "HpCompiler.group_size or HpProperties.group_size");
   }
   group_size_.store(size, std::memory_order_relaxed);
   return {size, memory};
@@ -452,7 +469,7 @@ Device& Runtime::device(int index) {
 
 Runtime& Runtime::mount(std::shared_ptr<const Plugin> plugin) {
   RuntimeTable& table = runtime_table();
-  std::lock_guard<std::mutex> lock(table.mutex);
+  std::unique_lock<std::mutex> lock(table.mutex);
   for (int i = 0; i < table.count; ++i) {
     const Plugin& other = *table.runtimes[i].load()->plugin;
     if (other.name == plugin->name) {
@@ -466,6 +483,8 @@ Runtime& Runtime::mount(std::shared_ptr<const Plugin> plugin) {
   }
   auto* created = new Runtime(std::move(plugin), table.count);
   table.runtimes[table.count++].store(created, std::memory_order_release);
+  lock.unlock();  // a plug-in in Python waits for the GIL
+  trace_mounted(*created);
   return *created;
 }
 
@@ -526,7 +545,7 @@ void Runtime::shut_down() {
     const HpPlugin& table = runtime->plugin->table;
     if (table.shutdown == nullptr || runtime->process_ != getpid() || runtime->shut_down_.exchange(true)) continue;
     for (const auto& device : runtime->devices_) {
-      if (device->allocator().stats().num_device_alloc > 0) device->drain(kPatienceMs);  // else it was never used
+      if (device->allocator().stats().num_device_alloc > 0) device->drain(kPatienceMs);  // others were never used
     }
     table.shutdown(table.context);
   }

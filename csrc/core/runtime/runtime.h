@@ -46,7 +46,7 @@ class Stream {
   void call_host(void (*function)(void* data), void* data);
   // Device address of the fault record, for a kernel about to be launched on this stream.
   void* fault_record();
-  // A launch on this stream uses the fault record of `other`: the next synchronization of this stream reads it too.
+  // A launch on this stream uses the fault record of `other`, so this stream's next synchronization reads it too.
   void watch_faults_of(Stream& other);
 
   // Remembers the last few operators launched, to name them in the error if the stream fails or hangs.
@@ -69,7 +69,7 @@ class Stream {
       : device(device), id(id), priority(priority), handle_(handle) {}
   std::string recent_operators() const;
 
-  std::atomic<HpStream> handle_;  // that of the capturing stream while this one takes part in its capture
+  std::atomic<HpStream> handle_;  // the capturing stream's, while this one takes part in its capture
   std::atomic<GraphCapture*> capture_{nullptr};
   DeviceFault fault_;
   std::atomic<bool> watches_faults_{false};
@@ -196,7 +196,7 @@ class Runtime {
  private:
   Runtime(std::shared_ptr<const Plugin> plugin, int slot);
   std::vector<std::unique_ptr<Device>> devices_;
-  const int process_;  // that mounted it
+  const int process_;  // id of the process that mounted it
   std::atomic<bool> shut_down_{false};
 };
 

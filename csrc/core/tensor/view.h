@@ -73,6 +73,10 @@ inline DType accumulator(DType d) {
 
 constexpr int kMaxKernelRank = 8;
 
+// The k-th fastest dimension in channels-last layout: the channels, then space from its last dimension on, then the
+// batch.
+inline int channels_last_dim(int ndim, int k) { return k == 0 ? 1 : k == ndim - 1 ? 0 : ndim - k; }
+
 // A strided tensor; strides count elements. Owns nothing: the caller keeps data, sizes and strides valid.
 struct View {
   void* data = nullptr;
@@ -96,12 +100,33 @@ struct View {
     }
     return true;
   }
+  // Images (4 dimensions) and volumes (5) that are dense with the channels varying fastest.
+  bool channels_last() const {
+    if (ndim != 4 && ndim != 5) return false;
+    int64_t expected = 1;
+    for (int k = 0; k < ndim; ++k) {
+      const int d = channels_last_dim(ndim, k);
+      if (sizes[d] != 1 && strides[d] != expected) return false;
+      expected *= sizes[d];
+    }
+    return true;
+  }
 };
 
 // Writes the strides of a contiguous tensor with the view's sizes to `strides`, and returns `strides`.
 inline const int64_t* dense_strides(const View& view, int64_t* strides) {
   int64_t step = 1;
   for (int d = view.ndim - 1; d >= 0; --d) strides[d] = step, step *= view.sizes[d];
+  return strides;
+}
+// The same for channels last.
+inline const int64_t* channels_last_strides(const View& view, int64_t* strides) {
+  int64_t step = 1;
+  for (int k = 0; k < view.ndim; ++k) {
+    const int d = channels_last_dim(view.ndim, k);
+    strides[d] = step;
+    step *= view.sizes[d];
+  }
   return strides;
 }
 

@@ -3,17 +3,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <mutex>
 #include <set>
 
+#include "core/tracing/tracer.h"
+
 namespace hp {
 
-std::atomic<bool> host_events_enabled{false};
+std::atomic<bool> host_events_enabled{false}, waits_enabled{false};
 
 namespace {
 
-// Calls that began and did not end: those that raised leave their entries to an outer call that ends.
+// Calls that have not ended. A call that raised leaves its entry for an outer call to remove.
 constexpr size_t kMaxOpenCalls = 256;
 
 struct OpenCall {
@@ -28,19 +29,22 @@ thread_local int waits = 0;
 struct Events {
   std::mutex mutex;
   std::vector<HostEvent> list;
+  std::vector<HostEvent> waits;   // of start_wait_trace
   std::set<std::string> kernels;  // names of compilations
   int observer = 0;
+  bool all = false, only_waits = false;  // what was started
+
+  // Call with the mutex held.
+  void apply() {
+    host_events_enabled.store(all, std::memory_order_relaxed);
+    waits_enabled.store(all || only_waits, std::memory_order_relaxed);
+  }
 
   static Events& instance() {
     static auto* events = new Events;
     return *events;
   }
 };
-
-int64_t now_ns() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
-}
 
 int32_t thread_id() {
   static thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
@@ -54,7 +58,8 @@ void add(const HostEvent& event) {
   size_t queued;
   {
     std::lock_guard<std::mutex> lock(events.mutex);
-    events.list.push_back(event);
+    if (events.all) events.list.push_back(event);
+    if (events.only_waits && event.kind == HostEventKind::kWait) events.waits.push_back(event);
     queued = events.list.size();
   }
   on_queued(queued);
@@ -63,11 +68,11 @@ void add(const HostEvent& event) {
 void on_call(void*, const CallEvent& event) {
   if (!host_events()) return;
   if (event.begin) {
-    // The same operator in another tier: that tier declined.
+    // The same operator in another tier, which declined.
     if (!open_calls.empty() && open_calls.back().op == &event.op) open_calls.pop_back();
     if (open_calls.size() == kMaxOpenCalls) open_calls.clear();
     const StackId stack = event.tier == Tier::kCpu ? current_stack() : 0;
-    open_calls.push_back({&event.op, event.tier, stack, now_ns()});
+    open_calls.push_back({&event.op, event.tier, stack, trace_clock_ns()});
     return;
   }
   for (size_t depth = open_calls.size(); depth-- > 0;) {
@@ -75,7 +80,7 @@ void on_call(void*, const CallEvent& event) {
     if (call.op != &event.op || call.tier != event.tier) continue;
     open_calls.resize(depth);
     add({HostEventKind::kOperator, call.tier, call.op->name.c_str(), nullptr, thread_id(), call.stack, call.start_ns,
-         now_ns()});
+         trace_clock_ns()});
     return;
   }
 }
@@ -91,18 +96,18 @@ void on_queued(size_t count) {
 
 void start_host_events() {
   Events& events = Events::instance();
-  {
-    std::lock_guard<std::mutex> lock(events.mutex);
-    events.list.clear();
-    if (events.observer == 0) events.observer = add_observer(&on_call, nullptr);
-  }
-  host_events_enabled.store(true, std::memory_order_relaxed);
+  std::lock_guard<std::mutex> lock(events.mutex);
+  events.list.clear();
+  if (events.observer == 0) events.observer = add_observer(&on_call, nullptr);
+  events.all = true;
+  events.apply();
 }
 
 void stop_host_events() {
-  host_events_enabled.store(false, std::memory_order_relaxed);
   Events& events = Events::instance();
   std::lock_guard<std::mutex> lock(events.mutex);
+  events.all = false;
+  events.apply();
   if (events.observer != 0) remove_observer(events.observer);
   events.observer = 0;
 }
@@ -115,6 +120,30 @@ std::vector<HostEvent> take_host_events() {
   return taken;
 }
 
+void abandon_host_events() {
+  Events& events = Events::instance();
+  events.all = events.only_waits = false;
+  events.apply();
+}
+
+void start_wait_trace() {
+  Events& events = Events::instance();
+  std::lock_guard<std::mutex> lock(events.mutex);
+  events.waits.clear();
+  events.only_waits = true;
+  events.apply();
+}
+
+std::vector<HostEvent> stop_wait_trace() {
+  std::vector<HostEvent> taken;
+  Events& events = Events::instance();
+  std::lock_guard<std::mutex> lock(events.mutex);
+  events.only_waits = false;
+  events.apply();
+  taken.swap(events.waits);
+  return taken;
+}
+
 bool inside_operator() { return host_events() && !open_calls.empty(); }
 
 int tracing_observers() { return host_events() ? 1 : 0; }
@@ -122,7 +151,7 @@ int tracing_observers() { return host_events() ? 1 : 0; }
 void CompositionScope::begin(const Operator& op) {
   depth_ = open_calls.size();
   begun_ = true;
-  open_calls.push_back({&op, Tier::kDecomposition, 0, now_ns()});
+  open_calls.push_back({&op, Tier::kDecomposition, 0, trace_clock_ns()});
 }
 
 void CompositionScope::end() noexcept {
@@ -133,11 +162,11 @@ void CompilationScope::begin(const std::string& name) {
   Events& events = Events::instance();
   std::lock_guard<std::mutex> lock(events.mutex);
   name_ = events.kernels.insert(name).first->c_str();
-  start_ns_ = now_ns();
+  start_ns_ = trace_clock_ns();
 }
 
 void CompilationScope::end() noexcept {
-  add({HostEventKind::kCompilation, Tier::kPortable, name_, nullptr, thread_id(), 0, start_ns_, now_ns()});
+  add({HostEventKind::kCompilation, Tier::kPortable, name_, nullptr, thread_id(), 0, start_ns_, trace_clock_ns()});
 }
 
 WaitScope::Mute::Mute() { ++waits; }
@@ -145,8 +174,8 @@ WaitScope::Mute::~Mute() { --waits; }
 
 void WaitScope::begin(const char* name, const Device& device) {
   if (waits++ == 0) {
-    stack_ = current_stack();
-    start_ns_ = now_ns();
+    stack_ = host_events() ? current_stack() : 0;
+    start_ns_ = trace_clock_ns();
   }
   device_ = &device;
   name_ = name;
@@ -154,7 +183,8 @@ void WaitScope::begin(const char* name, const Device& device) {
 
 void WaitScope::end() noexcept {
   if (--waits != 0) return;
-  add({HostEventKind::kWait, Tier::kVendor, name_, device_, thread_id(), stack_, start_ns_, now_ns()});
+  add({HostEventKind::kWait, Tier::kVendor, name_, device_, thread_id(), stack_, start_ns_, trace_clock_ns(),
+       trace_correlation()});
 }
 
 }  // namespace hp

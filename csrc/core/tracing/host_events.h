@@ -1,5 +1,5 @@
-// What the host did while a trace runs: operators with their tier, compilations of portable kernels, and waits for the
-// device with the line that waited.
+// The host's events during a trace: operators with their tier, compilations of portable kernels, and waits for the
+// device with the source line.
 #pragma once
 
 #include <atomic>
@@ -25,13 +25,14 @@ struct HostEvent {
   int32_t thread;            // system id
   StackId stack;             // of a wait, and of an operator in the CPU tier
   int64_t start_ns, end_ns;  // since the epoch
+  uint64_t correlation = 0;  // of a wait: see set_trace_correlation
 };
 
 extern std::atomic<bool> host_events_enabled;
 inline bool host_events() { return host_events_enabled.load(std::memory_order_relaxed); }
 
-// Events that may wait for the reader of a trace. With more, a thread that adds one calls the function of
-// set_trace_overflow itself: a million events must not fill the memory.
+// Maximum number of events that wait for the trace's reader. Beyond it, the thread that adds one calls the function of
+// set_trace_overflow, which bounds the memory of a long trace.
 constexpr size_t kMaxQueuedEvents = size_t{1} << 15;
 void set_trace_overflow(void (*function)());
 // Call without locks.
@@ -41,13 +42,20 @@ void start_host_events();
 void stop_host_events();
 // Events that ended since the last call.
 std::vector<HostEvent> take_host_events();
-// Observers (operator.h) that only trace: they do not mind how calls are issued.
+// For a forked child: nobody reads the events there. Takes no lock, which a thread of the parent may hold.
+void abandon_host_events();
+
+// Records waits only, for profilers that get the operators elsewhere. Independent of start_host_events.
+extern std::atomic<bool> waits_enabled;  // by either
+void start_wait_trace();
+std::vector<HostEvent> stop_wait_trace();
+// Number of observers (operator.h) that only trace. They do not need calls to be issued one by one.
 int tracing_observers();
 // Whether this thread is inside an operator whose event will be recorded.
 bool inside_operator();
 
-// Begins a call of an operator whose tier is known only at its end: observers are told of a Paddle composition when it
-// is done. Leaves nothing behind if another tier served the call.
+// Begins a call of an operator whose tier is known only at its end, such as a Paddle composition. Records nothing if
+// another tier served the call.
 class CompositionScope {
  public:
   explicit CompositionScope(const Operator& op) {
@@ -65,7 +73,7 @@ class CompositionScope {
   size_t depth_ = 0;
 };
 
-// Records the compilation of a kernel in its scope: generating its source and reading the cache, too.
+// Records the compilation of a kernel in its scope, including source generation and cache lookup.
 class CompilationScope {
  public:
   explicit CompilationScope(const std::string& name) {
@@ -83,18 +91,18 @@ class CompilationScope {
   int64_t start_ns_ = 0;
 };
 
-// Records the wait in its scope. A wait inside another one, and waits of the tracer itself, are not recorded.
+// Records the wait in its scope. Nested waits and the tracer's own waits are not recorded.
 class WaitScope {
  public:
   WaitScope(const char* name, const Device& device) {
-    if (__builtin_expect(host_events(), 0)) begin(name, device);
+    if (__builtin_expect(waits_enabled.load(std::memory_order_relaxed), 0)) begin(name, device);
   }
   ~WaitScope() {
     if (__builtin_expect(name_ != nullptr, 0)) end();
   }
   WaitScope(const WaitScope&) = delete;
 
-  // No wait of this thread is recorded in its scope.
+  // Suppresses the recording of this thread's waits in its scope.
   struct Mute {
     Mute();
     ~Mute();

@@ -9,16 +9,18 @@
 #include <set>
 #include <string>
 
+#include "core/tracing/host_events.h"
+
 namespace hp {
 namespace {
 
 // Beyond this, a trace drops records: 4 million take about 300 MB.
 constexpr size_t kMaxRecords = size_t{1} << 22;
-// Later launches after which take_plugin_records gives up a launch: its records do not come that late.
+// take_plugin_records gives up on a launch after this many later ones: no record comes that late.
 constexpr size_t kKeptLaunches = size_t{1} << 16;
-// Names are never freed. Kernels beyond this number have the name of their launch.
+// Names are never freed. Kernels beyond this number get the name of their launch.
 constexpr size_t kMaxNames = size_t{1} << 16, kMaxNameBytes = 1024;
-// A record this long before its launch, or in the future, has another clock than the host's.
+// A record this long before its launch, or in the future, does not use the host's clock.
 constexpr int64_t kClockErrorNs = 1'000'000'000;
 
 struct Launch {
@@ -29,8 +31,8 @@ struct Launch {
   bool recorded = false;
 };
 
-// What the plug-in said, with an interned name.
-struct Told {
+// A record of the plug-in, with an interned name.
+struct PluginRecord {
   HpTraceRecord record;
   Runtime* runtime;
 };
@@ -44,7 +46,7 @@ struct Trace {
   std::mutex mutex;
   uint64_t first = 1;  // number of the first launch; never used again
   std::vector<Launch> launches;
-  std::vector<Told> told;
+  std::vector<PluginRecord> records;
   uint64_t dropped = 0;
   std::array<Receiver, kMaxRuntimes> receivers;  // by slot
 };
@@ -77,26 +79,27 @@ const char* interned(const char* name) {
 void receive(void* context, const HpTraceRecord* given) noexcept try {
   Receiver& receiver = *static_cast<Receiver*>(context);
   if (given == nullptr) return;
-  Told told{HpTraceRecord{}, receiver.runtime};
-  std::memcpy(&told.record, given, std::min(given->struct_size, sizeof(HpTraceRecord)));
-  told.record.name = interned(told.record.name);
+  PluginRecord received{HpTraceRecord{}, receiver.runtime};
+  std::memcpy(&received.record, given, std::min(given->struct_size, sizeof(HpTraceRecord)));
+  received.record.name = interned(received.record.name);
   Trace& current = trace();
   bool late = false;
   {
     std::lock_guard<std::mutex> lock(current.mutex);
     late = !receiver.open.load(std::memory_order_relaxed);
-    if (!late && current.told.size() < kMaxRecords) {
-      current.told.push_back(told);
+    if (!late && current.records.size() < kMaxRecords) {
+      current.records.push_back(received);
     } else if (!late) {
       ++current.dropped;
     }
   }
-  if (late) report_once(kLate, *receiver.runtime, "a record after the trace was stopped; it is ignored");
+  if (late) report_once(kLate, *receiver.runtime, "a record came after the trace was stopped; it is ignored");
 } catch (const std::exception&) {  // out of memory: the record is lost
 }
 
 // Waits until the launches so far are done. An event leaves a failure for the program's own synchronization.
 void wait_for(Stream& stream) noexcept {
+  const WaitScope::Mute mute;
   Device& device = stream.device;
   try {
     if (device.plugin.has_events()) {
@@ -115,16 +118,16 @@ void wait_for(Stream& stream) noexcept {
   }
 }
 
-TraceKind kind_of(const HpTraceRecord& told, const TraceRecord* launch) {
-  if (told.kind == HP_TRACE_COPY) {
+TraceKind kind_of(const HpTraceRecord& record, const TraceRecord* launch) {
+  if (record.kind == HP_TRACE_COPY) {
     const bool copies =
         launch != nullptr && (launch->kind == TraceKind::kCopyToDevice || launch->kind == TraceKind::kCopyToHost ||
                               launch->kind == TraceKind::kCopyPeer);
     return copies ? launch->kind : TraceKind::kCopyOnDevice;
   }
-  return told.kind == HP_TRACE_FILL         ? TraceKind::kFill
-         : told.kind == HP_TRACE_COLLECTIVE ? TraceKind::kCollective
-                                            : TraceKind::kKernel;
+  return record.kind == HP_TRACE_FILL         ? TraceKind::kFill
+         : record.kind == HP_TRACE_COLLECTIVE ? TraceKind::kCollective
+                                              : TraceKind::kKernel;
 }
 
 const char* default_name(TraceKind kind) {
@@ -140,23 +143,23 @@ void time_by_host(TraceRecord& record) {
   record.end_ns = std::max(record.launch_end_ns, record.launch_start_ns);
 }
 
-// Joins a record with its launch, which may be null. False: the record is useless.
-bool join(const Told& told, Launch* launch, TraceRecord* result) {
-  const HpTraceRecord& said = told.record;
-  Runtime& runtime = *told.runtime;
-  const bool known_device = said.device >= 0 && said.device < runtime.device_count();
+// Joins a record with its launch, which may be null. Returns false if the record is unusable.
+bool join(const PluginRecord& plugin_record, Launch* launch, TraceRecord* result) {
+  const HpTraceRecord& given = plugin_record.record;
+  Runtime& runtime = *plugin_record.runtime;
+  const bool known_device = given.device >= 0 && given.device < runtime.device_count();
   if (!known_device) {
-    report_once(kDevice, runtime, "a record of device " + std::to_string(said.device) + ", which does not exist");
+    report_once(kDevice, runtime, "a record names device " + std::to_string(given.device) + ", which does not exist");
     if (launch == nullptr) return false;
   }
-  const bool ordered = said.end_ns >= said.start_ns;
-  const bool plausible = launch == nullptr || (said.start_ns > launch->record.launch_start_ns - kClockErrorNs &&
-                                               said.end_ns < trace_clock_ns() + kClockErrorNs);
+  const bool ordered = given.end_ns >= given.start_ns;
+  const bool plausible = launch == nullptr || (given.start_ns > launch->record.launch_start_ns - kClockErrorNs &&
+                                               given.end_ns < trace_clock_ns() + kClockErrorNs);
   if (!ordered || !plausible) {
     report_once(ordered ? kClock : kOrder, runtime,
                 !ordered
                     ? "a record ends before it starts; the host's times are shown instead"
-                    : "a record's times are not those of the host's clock (CLOCK_REALTIME), which are shown instead");
+                    : "a record does not use the host's clock (CLOCK_REALTIME); the host's times are shown instead");
     if (launch == nullptr) return false;
   }
   TraceRecord& record = *result;
@@ -165,36 +168,36 @@ bool join(const Told& told, Launch* launch, TraceRecord* result) {
     launch->recorded = true;
   } else {
     record = {};
-    record.launch_start_ns = record.launch_end_ns = said.start_ns;
+    record.launch_start_ns = record.launch_end_ns = given.start_ns;
   }
-  record.kind = kind_of(said, launch != nullptr ? &launch->record : nullptr);
+  record.kind = kind_of(given, launch != nullptr ? &launch->record : nullptr);
   record.from_plugin = true;
-  if (said.name != nullptr) record.name = said.name;
+  if (given.name != nullptr) record.name = given.name;
   if (record.name == nullptr) record.name = default_name(record.kind);
-  if (said.bytes != 0) record.bytes = said.bytes;
+  if (given.bytes != 0) record.bytes = given.bytes;
   if (known_device) {
-    Device& device = runtime.device(said.device);
+    Device& device = runtime.device(given.device);
     record.device = &device;
-    if (launch == nullptr || &launch->stream->device != &device || launch->stream->handle() != said.stream) {
-      const Stream* const stream = device.find_stream(said.stream);
+    if (launch == nullptr || &launch->stream->device != &device || launch->stream->handle() != given.stream) {
+      const Stream* const stream = device.find_stream(given.stream);
       record.stream = stream != nullptr ? stream->id : launch != nullptr ? launch->record.stream : 0;
     }
   }
-  record.start_ns = said.start_ns;
-  record.end_ns = said.end_ns;
+  record.start_ns = given.start_ns;
+  record.end_ns = given.end_ns;
   if (!ordered || !plausible) time_by_host(record);
   return true;
 }
 
 // `first` is the number of launches[0].
-void join_all(const std::vector<Told>& told, std::vector<Launch>& launches, uint64_t first,
+void join_all(const std::vector<PluginRecord>& plugin_records, std::vector<Launch>& launches, uint64_t first,
               std::vector<TraceRecord>* records) {
-  for (const Told& each : told) {
+  for (const PluginRecord& each : plugin_records) {
     const uint64_t number = each.record.correlation;
     Launch* const launch = number >= first && number - first < launches.size() ? &launches[number - first] : nullptr;
     if (launch == nullptr && number != 0) {
       report_once(kCorrelation, *each.runtime,
-                  "a record with the correlation " + std::to_string(number) +
+                  "a record has the correlation " + std::to_string(number) +
                       ", which belongs to no launch of this trace; it is shown without its operator");
     }
     TraceRecord record;
@@ -215,21 +218,23 @@ bool traces_itself(const Device& device) {
   return trace().receivers[device.runtime.slot].open.load(std::memory_order_relaxed);
 }
 
-void start_plugin_traces() {
-  for (Runtime* runtime : Runtime::mounted()) {
-    const HpTracing& tracing = runtime->plugin->tracing;
-    if (tracing.start == nullptr) continue;
-    Receiver& receiver = trace().receivers[runtime->slot];
-    receiver.runtime = runtime;
-    receiver.open = true;
-    const HpStatus status = tracing.start(&receive, &receiver);
-    if (status == HP_OK) continue;
-    receiver.open = false;
-    const std::string message = take_message();
-    if (status != HP_NOT_SUPPORTED) {
-      report_once(kStart, *runtime, "HpTracing.start failed: " + message + "; Hardpoint times the launches itself");
-    }
+void start_plugin_trace(Runtime& runtime) {
+  const HpTracing& tracing = runtime.plugin->tracing;
+  if (tracing.start == nullptr) return;
+  Receiver& receiver = trace().receivers[runtime.slot];
+  receiver.runtime = &runtime;
+  if (receiver.open.exchange(true)) return;
+  const HpStatus status = tracing.start(&receive, &receiver);
+  if (status == HP_OK) return;
+  receiver.open = false;
+  const std::string message = take_message();
+  if (status != HP_NOT_SUPPORTED) {
+    report_once(kStart, runtime, "HpTracing.start failed: " + message + "; Hardpoint times the launches itself");
   }
+}
+
+void start_plugin_traces() {
+  for (Runtime* runtime : Runtime::mounted()) start_plugin_trace(*runtime);
 }
 
 void stop_plugin_traces(std::vector<TraceRecord>* records) {
@@ -247,30 +252,30 @@ void stop_plugin_traces(std::vector<TraceRecord>* records) {
     }
   }
   std::vector<Launch> launches;
-  std::vector<Told> told;
+  std::vector<PluginRecord> plugin_records;
   uint64_t first = 0, dropped = 0;
   {
     std::lock_guard<std::mutex> lock(current.mutex);
     for (Receiver& receiver : current.receivers) receiver.open = false;
     launches.swap(current.launches);
-    told.swap(current.told);
+    plugin_records.swap(current.records);
     first = current.first;
     current.first += launches.size();
     std::swap(dropped, current.dropped);
   }
   if (dropped > 0) {
-    report_once(kTooMany, *told.front().runtime,
+    report_once(kTooMany, *plugin_records.front().runtime,
                 std::to_string(dropped) + " records beyond the first " + std::to_string(kMaxRecords) + " were dropped");
   }
-  join_all(told, launches, first, records);
+  join_all(plugin_records, launches, first, records);
   for (Launch& launch : launches) give_up(launch, records);
 }
 
 void take_plugin_records(std::vector<TraceRecord>* records) {
   Trace& current = trace();
   std::lock_guard<std::mutex> lock(current.mutex);
-  join_all(current.told, current.launches, current.first, records);
-  current.told.clear();
+  join_all(current.records, current.launches, current.first, records);
+  current.records.clear();
   if (current.launches.size() < 2 * kKeptLaunches) return;
   const size_t old = current.launches.size() - kKeptLaunches;
   for (size_t i = 0; i < old; ++i) give_up(current.launches[i], records);

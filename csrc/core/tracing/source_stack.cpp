@@ -9,7 +9,7 @@
 namespace hp {
 namespace {
 
-std::atomic<StackId (*)()> stack_function{nullptr};
+std::atomic<StackId (*)(bool)> stack_function{nullptr};
 
 // Leaked on purpose: threads use it until the process ends.
 struct StackTable {
@@ -27,8 +27,8 @@ struct StackTable {
 
   bool in_program(const SourceFrame& frame) const {
     const std::string& file = frame.file;
-    if (file.empty() || file[0] == '<') return false;
-    // A site-packages folder below the standard library holds programs, too.
+    if (file.empty() || file[0] == '<' || frame.line == 0) return false;
+    // A site-packages folder below the standard library also contains programs.
     if (file.find("site-packages") != std::string::npos) {
       return std::none_of(library_folders.begin(), library_folders.end(), [&](const std::string& folder) {
         return folder.find("site-packages") != std::string::npos && file.compare(0, folder.size(), folder) == 0;
@@ -46,12 +46,12 @@ struct StackTable {
 
 }  // namespace
 
-StackId current_stack() {
+StackId current_stack(bool native) {
   const auto function = stack_function.load(std::memory_order_acquire);
-  return function != nullptr ? function() : 0;
+  return function != nullptr ? function(native) : 0;
 }
 
-void set_stack_function(StackId (*function)()) { stack_function.store(function, std::memory_order_release); }
+void set_stack_function(StackId (*function)(bool)) { stack_function.store(function, std::memory_order_release); }
 
 uint32_t intern_frame(SourceFrame frame) {
   StackTable& table = StackTable::instance();
@@ -91,7 +91,10 @@ std::string program_line(StackId stack) {
   for (const uint32_t frame : table.stacks[stack]) {
     if (table.in_program(table.frames[frame])) return table.show(table.frames[frame]);
   }
-  return table.show(table.frames[table.stacks[stack].front()]);
+  for (const uint32_t frame : table.stacks[stack]) {
+    if (table.frames[frame].line != 0) return table.show(table.frames[frame]);
+  }
+  return "";
 }
 
 }  // namespace hp

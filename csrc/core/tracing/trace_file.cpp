@@ -27,7 +27,7 @@ constexpr size_t kChunk = size_t{1} << 20;  // bytes per write
 // Process numbers of devices. Linux gives processes smaller ones.
 constexpr int64_t kFirstDeviceRow = int64_t{1} << 24;
 
-// Colors by name: Chrome's viewer has no others.
+// Chrome's viewer takes colors by name only.
 const char* color_of(Tier tier) {
   static const char* const names[kNumTiers] = {"good", "rail_response", "bad", "terrible"};
   return names[static_cast<int>(tier)];
@@ -43,11 +43,6 @@ const char* category_of(const TraceRecord& record) {
 }
 
 int64_t row_of(const Device& device) { return kFirstDeviceRow + device.runtime.slot * kMaxDevices + device.index; }
-
-int64_t host_ns() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
-}
 
 void append_quoted(std::string& text, const std::string& value) {
   text += '"';
@@ -66,7 +61,7 @@ void append_quoted(std::string& text, const std::string& value) {
   text += '"';
 }
 
-// Builds one event after the other.
+// Appends events to a text, one at a time.
 class EventText {
  public:
   std::string text;
@@ -125,11 +120,13 @@ class EventText {
 
 class TraceFile {
  public:
-  TraceFile(const std::string& path, const std::string& about) : path_(path), process_(getpid()), events_(host_ns()) {
+  TraceFile(const std::string& path, const std::string& about, const std::string& program)
+      : path_(path), process_(getpid()), events_(trace_clock_ns()) {
     file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file_ < 0) throw Error(HP_ERROR, "cannot write the trace to " + path + ": " + std::strerror(errno));
     events_.text = "[\n{\"ph\":\"M\",\"name\":\"hardpoint\",\"pid\":" + std::to_string(process_) +
                    ",\"tid\":0,\"args\":" + about + "}";
+    events_.begin("M", "process_name", process_, 0).object("args").word("name", program).end_object().end();
     write_out();
     start_trace_stream();
     start_memory_stream();
@@ -138,7 +135,8 @@ class TraceFile {
   }
   TraceFile(const TraceFile&) = delete;
 
-  // Writes what is queued, unless another thread does so: it may be in a plug-in that waits for the GIL of this thread.
+  // Writes what is queued, unless another thread is doing so. That one may be in a plug-in that waits for the GIL,
+  // which this thread holds.
   void drain() {
     const std::unique_lock<std::mutex> lock(drain_mutex_, std::try_to_lock);
     if (lock.owns_lock()) collect(false);
@@ -171,7 +169,7 @@ class TraceFile {
     std::unique_lock<std::mutex> lock(mutex_);
     while (!wake_.wait_for(lock, kInterval, [this] { return done_; })) {
       lock.unlock();
-      const int64_t now = host_ns();
+      const int64_t now = trace_clock_ns();
       const StackId stack = current_stack();  // takes the GIL: without a lock
       {
         const std::lock_guard<std::mutex> draining(drain_mutex_);
@@ -195,7 +193,7 @@ class TraceFile {
     write_out();
   }
 
-  // Writes the events, or nothing of the event that no longer fits.
+  // Writes whole events only: on a full disk, the event that does not fit is left out.
   void write_out() {
     const std::string text = std::move(events_.text);
     events_.text.clear();
@@ -226,8 +224,8 @@ class TraceFile {
 
   // ---- Events
 
-  // Where the program is: explains idle time outside of operators. This thread has no Python frames, so the stack is
-  // that of the main thread.
+  // The program's current line, which explains idle time outside operators. This thread has no Python frames, so the
+  // stack is the main thread's.
   void add_sample(StackId stack, int64_t now) {
     if (stack == 0 || file_ < 0) return;
     name_thread(static_cast<int32_t>(process_));
@@ -273,7 +271,7 @@ class TraceFile {
                         : record.kind == TraceKind::kCollective ? kCollectiveColor
                                                                 : kCopyColor;
     const int64_t number = ++launches_;
-    const bool launched = record.thread != 0;  // a plug-in may tell of work that no launch caused
+    const bool launched = record.thread != 0;  // a plug-in may report work that no launch caused
     // The arrow to the kernel starts in the operator's slice, if there is one.
     if (launched && (record.kind != TraceKind::kKernel || !record.inside_operator)) {
       events_.begin("X", record.name, process_, record.thread).word("cat", "launch").word("cname", color);
@@ -309,7 +307,8 @@ class TraceFile {
     events_.end_object().end();
   }
 
-  // A point of the memory counter. What happened is beside the counter's values: every argument would become a curve.
+  // A point of the memory counter. The allocation is in an object beside `args`: each argument of a counter is drawn as
+  // a curve.
   void add(const MemoryEvent& event) {
     if (event.action == MemoryAction::kFreeCompleted) return;
     name_device(*event.device, 0);
@@ -324,7 +323,7 @@ class TraceFile {
   const std::string path_;
   const int64_t process_;
   int file_ = -1;
-  off_t size_ = 0;  // of what was written completely
+  off_t size_ = 0;  // of the complete events in the file
   EventText events_;
   std::string error_;
   int64_t launches_ = 0;
@@ -344,7 +343,7 @@ std::mutex& file_mutex() {
 }
 TraceFile* current_file = nullptr;
 
-// Called by threads that add events, so the file may be closed meanwhile.
+// Threads that add events call it, so the file may be closed meanwhile.
 void drain_current() {
   const std::unique_lock<std::mutex> lock(file_mutex(), std::try_to_lock);
   if (lock.owns_lock() && current_file != nullptr) current_file->drain();
@@ -353,7 +352,7 @@ void drain_current() {
 void after_fork() {
   if (current_file == nullptr) return;
   tracing_enabled.store(false, std::memory_order_relaxed);
-  host_events_enabled.store(false, std::memory_order_relaxed);
+  abandon_host_events();
   memory_history_enabled.store(false, std::memory_order_relaxed);
   current_file->abandon();
   current_file = nullptr;  // leaked: its thread exists in the parent only
@@ -361,12 +360,12 @@ void after_fork() {
 
 }  // namespace
 
-void start_trace_file(const std::string& path, const std::string& about) {
+void start_trace_file(const std::string& path, const std::string& about, const std::string& program) {
   std::lock_guard<std::mutex> lock(file_mutex());
-  if (current_file != nullptr) throw Error(HP_INVALID_ARGUMENT, "a trace is being written already");
+  if (current_file != nullptr) throw Error(HP_INVALID_ARGUMENT, "a trace is already being written");
   static const int registered = pthread_atfork(nullptr, nullptr, &after_fork);
   (void)registered;
-  current_file = new TraceFile(path, about);
+  current_file = new TraceFile(path, about, program);
   set_trace_overflow(&drain_current);
 }
 

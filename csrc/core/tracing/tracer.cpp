@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <exception>
 #include <map>
 #include <memory>
@@ -27,7 +26,7 @@ struct TraceScope::Pending {
   Event* end = nullptr;
   int exceptions;  // in flight when the launch began
   uint64_t session;
-  uint64_t number = 0, outer = 0;  // of a plug-in that traces itself: this launch, the one around it
+  uint64_t number = 0, outer = 0;  // if the plug-in traces itself: this launch, and the one around it
 
   Pending() = default;
   Pending(const Pending&) = delete;
@@ -43,19 +42,17 @@ namespace {
 using Pending = TraceScope::Pending;
 using PendingList = std::vector<std::unique_ptr<Pending>>;
 
-// Launches that may wait for their times. Beyond this, finished ones are resolved, which returns their events.
+// Maximum number of launches without times. Beyond it, finished ones are resolved, which returns their events.
 constexpr size_t kMaxPending = 4096, kResolveInterval = 512;
 
 thread_local uint64_t correlation = 0, launch_number = 0;
-
-int64_t host_ns() { return trace_clock_ns(); }
 
 int32_t thread_id() {
   static thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
   return id;
 }
 
-// An event whose host time is known: ties the device's clock to the host's.
+// An event with a known host time, which ties the device's clock to the host's.
 struct Anchor {
   Event* event;
   int64_t host_ns;
@@ -92,10 +89,10 @@ Anchor make_anchor(Stream& stream) {
   stream.wait();
   for (int i = 0; i < 4; ++i) {
     Event* event = device.acquire_event(true);
-    const int64_t before = host_ns();
+    const int64_t before = trace_clock_ns();
     event->record(stream);
     event->synchronize();
-    const int64_t after = host_ns();
+    const int64_t after = trace_clock_ns();
     if (after - before < shortest) {
       shortest = after - before;
       std::swap(best.event, event);
@@ -131,7 +128,7 @@ TraceRecord resolve(Pending& launch, const Anchor& anchor) {
     };
     record.start_ns = time(*launch.start);
     record.end_ns = time(*launch.end);
-    // Half a round trip of uncertainty in the anchor must not put a kernel before its launch.
+    // The anchor is uncertain by half a round trip: do not let a kernel start before its launch.
     const int64_t early = record.launch_start_ns - record.start_ns;
     if (early > 0) {
       record.start_ns += early;
@@ -198,11 +195,6 @@ bool has_timed_events(const Plugin& plugin) { return plugin.has_events() && plug
 
 }  // namespace
 
-int64_t trace_clock_ns() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
-}
-
 uint64_t launch_correlation() { return launch_number; }
 
 void start_trace() {
@@ -249,15 +241,15 @@ void start_trace_stream() {
 
 std::vector<TraceRecord> take_trace_stream(bool all) {
   resolve_pending(all);
-  std::vector<TraceRecord> told, records;
+  std::vector<TraceRecord> plugin_records, records;
   if (all) {
-    stop_plugin_traces(&told);
+    stop_plugin_traces(&plugin_records);
     start_plugin_traces();
   } else {
-    take_plugin_records(&told);
+    take_plugin_records(&plugin_records);
   }
   std::lock_guard<std::mutex> lock(session().mutex);
-  session().deliver(told);
+  session().deliver(plugin_records);
   records.swap(session().streamed);
   return records;
 }
@@ -276,7 +268,13 @@ void stop_trace_stream() {
   drop_session();
 }
 
+void trace_mounted(Runtime& runtime) {
+  if (tracing()) start_plugin_trace(runtime);
+}
+
 void set_trace_correlation(uint64_t number) { correlation = number; }
+
+uint64_t trace_correlation() { return correlation; }
 
 void TraceScope::begin(TraceKind kind, const char* name, Stream& stream, uint64_t bytes, Tier tier) noexcept {
   if (stream.capture() != nullptr) return;  // nothing runs now
@@ -295,7 +293,7 @@ void TraceScope::begin(TraceKind kind, const char* name, Stream& stream, uint64_
   record.thread = thread_id();
   record.inside_operator = inside_operator();
   if (traces_itself(stream.device)) {
-    record.launch_start_ns = host_ns();
+    record.launch_start_ns = trace_clock_ns();
     launch->number = begin_traced_launch(record, stream);
     launch->outer = std::exchange(launch_number, launch->number);
     pending_ = launch.release();
@@ -306,14 +304,14 @@ void TraceScope::begin(TraceKind kind, const char* name, Stream& stream, uint64_
       anchor_of(stream);
       launch->start = stream.device.acquire_event(true);
       launch->end = stream.device.acquire_event(true);
-      launch->record.launch_start_ns = host_ns();
+      launch->record.launch_start_ns = trace_clock_ns();
       launch->start->record(stream);
     } else {
       if (kind != TraceKind::kCollective) stream.wait();  // earlier work does not count
-      launch->record.launch_start_ns = host_ns();
+      launch->record.launch_start_ns = trace_clock_ns();
     }
   } catch (const Error&) {
-    return;  // the launch itself will report the failing device
+    return;  // the launch itself reports that the device failed
   }
   {
     std::lock_guard<std::mutex> lock(session().mutex);
@@ -339,7 +337,7 @@ void TraceScope::end() noexcept {
   if (failed) return;
   if (launch->number != 0) {
     launch_number = launch->outer;
-    end_traced_launch(launch->number, host_ns());
+    end_traced_launch(launch->number, trace_clock_ns());
     return;
   }
   Session& current = session();
@@ -352,7 +350,7 @@ void TraceScope::end() noexcept {
   } catch (const Error&) {
     return;
   }
-  launch->record.launch_end_ns = host_ns();
+  launch->record.launch_end_ns = trace_clock_ns();
   size_t waiting = 0, streamed = 0;
   {
     std::lock_guard<std::mutex> lock(current.mutex);

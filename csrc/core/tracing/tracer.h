@@ -1,9 +1,9 @@
 // Traces what devices do: one record per kernel, copy and collective, with times on the host's clock.
 //
-// A plug-in with HpTracing makes the records itself (plugin_trace.h). One with timed events is measured by a pair of
-// them around each launch. Without either, the tracer waits for the stream after each launch and takes the host's time.
-// (It does not wait for collectives, which wait for other processes.) Records tell which. Untraced, a launch pays one
-// relaxed load.
+// A plug-in with HpTracing makes the records itself (plugin_trace.h). With timed events, a pair of them around each
+// launch gives the times. With neither, the tracer waits for the stream after each launch and takes the host's times,
+// except for collectives, which wait for other processes. Each record names its source. Without a trace, a launch costs
+// one relaxed load.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/dispatch/operator.h"
+#include "core/runtime/clock.h"
 #include "core/runtime/runtime.h"
 
 namespace hp {
@@ -41,28 +42,29 @@ struct TraceRecord {
 extern std::atomic<bool> tracing_enabled;
 inline bool tracing() { return tracing_enabled.load(std::memory_order_relaxed); }
 
-// One trace at a time per process: start_trace drops the records of a trace that nobody stopped.
+// One trace at a time per process: start_trace drops the records of a trace that was not stopped.
 void start_trace();
 // Waits for the traced work. Records are sorted by their start on the device. Never throws: a record whose times the
 // plug-in cannot tell, or whose end comes before its start, is timed by the host.
 std::vector<TraceRecord> stop_trace();
 
-// Nanoseconds since the epoch: the clock of all records.
-int64_t trace_clock_ns();
-
 // The number of the launch that this thread is making, for host->correlation(); 0 outside launches and traces.
 uint64_t launch_correlation();
 
-// A second reader, for trace files. Records are handed over while the trace runs, so that a long one needs no memory.
-// Independent of start_trace: both get every record.
+// A second reader, for trace files, independent of start_trace: both get every record. Records are handed over while
+// the trace runs, which bounds the memory of a long trace.
 void start_trace_stream();
 // Records whose times became known since the last call. With `all`, waits for the traced work. Any order.
 std::vector<TraceRecord> take_trace_stream(bool all);
 void stop_trace_stream();
 
+// For Runtime::mount: a running trace takes the plug-in in.
+void trace_mounted(Runtime& runtime);
+
 // A number, chosen by the adapter, of the framework operator that this thread runs; 0 outside operators. Later records
 // of this thread carry it.
 void set_trace_correlation(uint64_t correlation);
+uint64_t trace_correlation();
 
 // Traces the launch in its scope.
 class TraceScope {
@@ -75,7 +77,7 @@ class TraceScope {
   }
   TraceScope(const TraceScope&) = delete;
 
-  // Nothing was launched: leaves no record.
+  // Nothing was launched: drops the record.
   void discard() noexcept;
 
   struct Pending;

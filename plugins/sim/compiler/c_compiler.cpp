@@ -16,6 +16,7 @@
 #include <sstream>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "compiler/cpu_arch.h"
@@ -32,7 +33,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using StringList = std::vector<std::string>;
 
-constexpr std::chrono::seconds kTimeLimit{60};
 constexpr size_t kMessageBytes = 1500;
 
 struct CCompiler {
@@ -161,25 +161,61 @@ int spawn(StringList command, const std::string& directory, const std::string& m
   return error;
 }
 
-enum class Outcome { exited, timed_out };
+// CPU time of the processes of a group and of their finished children, in clock ticks.
+uint64_t cpu_ticks(pid_t group) {
+  uint64_t ticks = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+    if (!isdigit(static_cast<unsigned char>(entry->path().filename().string()[0]))) continue;
+    std::string text;
+    if (!File((entry->path() / "stat").string(), O_RDONLY).read_up_to(4096, &text)) continue;
+    const size_t name_end = text.rfind(')');  // the name may contain blanks
+    if (name_end == std::string::npos) continue;
+    std::istringstream fields(text.substr(name_end + 1));
+    std::string skipped;
+    pid_t its_group = 0;
+    fields >> skipped >> skipped >> its_group;
+    if (its_group != group) continue;
+    for (int i = 0; i < 8; ++i) fields >> skipped;
+    uint64_t times[4] = {};  // user, system; the same of waited-for children
+    for (uint64_t& time : times) fields >> time;
+    ticks += times[0] + times[1] + times[2] + times[3];
+  }
+  return ticks;
+}
+
+enum class Outcome { exited, too_long, hung };
 
 // Sets `status` as waitpid does, or to 0 if other code in the process reaped the child (SIGCHLD ignored, wait for any
 // child): success is then decided by the output file.
+//
+// The limit is CPU time, because a compiler on a busy machine may wait much longer than it works. A compiler that hangs
+// uses none.
 Outcome wait_for(pid_t pid, int* status) {
-  const Clock::time_point end = Clock::now() + kTimeLimit;
+  const std::chrono::seconds limit(config.compiler_seconds);
+  const uint64_t most_ticks = config.compiler_seconds * static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  uint64_t ticks = 0;
+  Clock::time_point next_look = Clock::now() + limit, busy_at = Clock::now();
+  Outcome outcome = Outcome::exited;
   std::chrono::microseconds nap{200};
   *status = 0;
-  for (;;) {
+  while (outcome == Outcome::exited) {
     const pid_t done = waitpid(pid, status, WNOHANG);
     if (done == pid || (done < 0 && errno != EINTR)) return Outcome::exited;
-    if (Clock::now() >= end) break;
+    if (const Clock::time_point now = Clock::now(); now >= next_look) {
+      next_look = now + std::chrono::seconds(1);
+      const uint64_t before = std::exchange(ticks, cpu_ticks(pid));
+      if (ticks != before) busy_at = now;
+      if (ticks >= most_ticks) outcome = Outcome::too_long;
+      if (now - busy_at >= limit) outcome = Outcome::hung;
+    }
     std::this_thread::sleep_for(nap);
     nap = std::min(nap * 3 / 2, std::chrono::microseconds(2000));
   }
   kill(-pid, SIGKILL);
   while (waitpid(pid, status, 0) < 0 && errno == EINTR) {
   }
-  return Outcome::timed_out;
+  return outcome;
 }
 
 std::string exit_description(int status) {
@@ -254,9 +290,10 @@ HpStatus compile_source(const char* source, const char* options, std::string* li
     return host->fail(error == ENOENT ? HP_NOT_SUPPORTED : HP_ERROR, "sim cannot run the C compiler '%s': %s",
                       program.c_str(), strerror(error));
   int status;
-  if (wait_for(pid, &status) == Outcome::timed_out)
-    return host->fail(HP_ERROR, "sim: the C compiler '%s' was stopped after %d s", program.c_str(),
-                      static_cast<int>(kTimeLimit.count()));
+  if (const Outcome outcome = wait_for(pid, &status); outcome != Outcome::exited)
+    return host->fail(HP_ERROR, "sim: the C compiler '%s' was stopped after %llu s %s (HARDPOINT_SIM_COMPILER_SECONDS)",
+                      program.c_str(), static_cast<unsigned long long>(config.compiler_seconds),
+                      outcome == Outcome::hung ? "without any work" : "of CPU time");
   if (status != 0 || !File(output, O_RDONLY).read_up_to(SIZE_MAX, library) || library->empty())
     return host->fail(HP_ERROR, "sim: '%s' did not compile the kernel (%s):\n%s", program.c_str(),
                       exit_description(status).c_str(), read_messages(directory, messages).c_str());

@@ -126,8 +126,9 @@ class Launch {
     const bool known = device_address - reservation.base < reservation.total;
     char text[32];
     snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(known ? device_address : address));
-    return StatusError(HP_ERROR, "kernel '" + function_->name + "' accessed address " + text +
-                                     ", outside of the memory of sim:" + std::to_string(function_->program->device()));
+    return StatusError(HP_ERROR,
+                       "kernel '" + function_->name + "' accessed address " + text +
+                           ", outside of the allocated memory of sim:" + std::to_string(function_->program->device()));
   }
 
   Function* function_;               // its program stays loaded
@@ -217,6 +218,7 @@ HpStatus launch(int device, HpStream stream_handle, HpFunction handle, const uin
   if (total == 0) return HP_OK;
   Launch work(function, groups, total);
   if (HpStatus status = work.set_arguments(device, args, num_args)) return status;
+  rearm_access_fault_handler_if_due();
   // The cost of a launch is unknown here, but one group is at most a thread's worth of work: run it inline.
   stream->submit(TaskKind::kernel, total == 1, std::move(work));
   return HP_OK;

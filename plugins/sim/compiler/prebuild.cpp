@@ -1,7 +1,7 @@
 // Build tool: compiles portable kernels exactly as the plug-in does, for every CPU level, to ship them with the
 // package.
 //
-//   hardpoint_sim_prebuild                       prints the fingerprints
+//   hardpoint_sim_prebuild                       prints the fingerprints, and which is this machine's
 //   hardpoint_sim_prebuild FINGERPRINT IN OUT    compiles the source IN into OUT
 #include <cstdarg>
 #include <cstdio>
@@ -32,7 +32,8 @@ int main(int count, char** arguments) {
   host.fail = fail;
   sim::host = &host;
   if (count != 4) {
-    for (const sim::CpuArch& arch : sim::all_cpu_archs()) printf("%s\n", arch.fingerprint);
+    for (const sim::CpuArch& arch : sim::all_cpu_archs())
+      printf("%s %s\n", arch.fingerprint, strcmp(arch.name, sim::best_cpu_arch()->name) == 0 ? "native" : "other");
     return 0;
   }
   for (const sim::CpuArch& arch : sim::all_cpu_archs()) {

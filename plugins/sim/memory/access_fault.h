@@ -1,4 +1,4 @@
-// What happens when code touches memory that it may not: kernels fail, host code gets an explanation before it crashes.
+// Invalid memory accesses: a kernel fails with an error; host code gets an explanation before it crashes.
 #pragma once
 
 #include <setjmp.h>
@@ -11,8 +11,11 @@ namespace sim {
 // handler.
 void install_access_fault_handler();
 
-// Puts our SIGSEGV handler before one that the program has installed since. Called when kernels are loaded.
+// Puts our SIGSEGV handler in front of one that a library has installed since. Called when kernels are loaded.
 void rearm_access_fault_handler();
+
+// The same for launches: at most one system call per tick of the coarse clock (a few milliseconds).
+void rearm_access_fault_handler_if_due();
 
 // Where a thread continues if the kernel that it runs faults.
 struct KernelTrap {

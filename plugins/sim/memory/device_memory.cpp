@@ -28,6 +28,9 @@ void* reserve(size_t bytes) {
 
 unsigned long long mib(uint64_t bytes) { return bytes >> 20; }
 
+// Sets what kernels may do with a range: nothing, unless an allocation owns it, so that stray accesses are reported.
+bool set_access(char* ptr, size_t bytes, int access) { return mprotect(alias_of(ptr), bytes, access) == 0; }
+
 // Creates the device's memory on first use.
 HpStatus open_device(int device) {
   DeviceArena& memory = arenas[device];
@@ -37,7 +40,7 @@ HpStatus open_device(int device) {
   if (fd < 0) return host->fail(HP_ERROR, "sim:%d: memfd_create: %s", device, strerror(errno));
   void* const view = alias_of(window_of(device));
   if (ftruncate(fd, static_cast<off_t>(config.memory)) != 0 ||
-      mmap(view, config.memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) == MAP_FAILED) {
+      mmap(view, config.memory, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) == MAP_FAILED) {
     const int error = errno;
     close(fd);
     return host->fail(HP_ERROR, "sim:%d cannot create %llu MiB of memory (HARDPOINT_SIM_MEMORY): %s", device,
@@ -107,7 +110,15 @@ HpStatus allocate(int device, size_t bytes, void** ptr) {
     return host->fail(HP_OUT_OF_MEMORY,
                       "sim:%d is out of memory: %zu bytes requested, %zu of %zu free, largest free range %zu", device,
                       bytes, config.memory - own.used(), config.memory, own.largest_free());
-  *ptr = window_of(device) + offset;
+  char* const start = window_of(device) + offset;
+  if (!set_access(start, bytes, PROT_READ | PROT_WRITE)) {
+    const int error = errno;
+    size_t whole;
+    if (own.release(offset, &whole)) own.recycle(offset, whole);
+    return host->fail(HP_OUT_OF_MEMORY, "sim:%d cannot map %zu bytes of its memory: %s", device, bytes,
+                      strerror(error));
+  }
+  *ptr = start;
   return HP_OK;
 }
 
@@ -119,6 +130,7 @@ HpStatus release(int device, void* ptr) {
   if (!memory.own.release(offset, &bytes))
     return host->fail(HP_INVALID_ARGUMENT, "sim:%d: free of %p, which is not a live allocation of this device", device,
                       ptr);
+  set_access(static_cast<char*>(ptr), bytes, PROT_NONE);
   fallocate(memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
   memory.own.recycle(offset, bytes);

@@ -39,7 +39,7 @@ struct CapturedTask {
   std::function<void()> run;
 };
 
-// The operator of the captured task that this thread queues; null outside launches of graphs.
+// The operator of the captured task that this thread is queuing; null outside launches of graphs.
 inline thread_local const char* captured_operator = nullptr;
 inline const char* operator_name() { return captured_operator ? captured_operator : host->operator_name(); }
 
