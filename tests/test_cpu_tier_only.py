@@ -27,6 +27,7 @@ cases = {
     "RMSNorm": (nn.RMSNorm(8), rows),
     "LayerNorm": (nn.LayerNorm(8), rows),
     "BatchNorm2d": (nn.BatchNorm2d(4), image),
+    "BatchNorm1d, 16 bits": (nn.BatchNorm1d(3).bfloat16(), rows.bfloat16()),
     "GroupNorm": (nn.GroupNorm(2, 4), image),
     "AdaptiveMaxPool1d": (nn.AdaptiveMaxPool1d(2), rows),
     "AdaptiveMaxPool2d": (nn.AdaptiveMaxPool2d(3), image),
@@ -46,7 +47,7 @@ def run(module, x, where):
         y = module(x)
     (y * y).sum().backward()
     grads = [p.grad.cpu() for p in module.parameters()] or [x.grad.cpu()]
-    return y.detach().cpu(), grads
+    return y.detach().cpu(), grads, [b.cpu() for b in module.buffers()]
 answer = {}
 for name, (module, x) in cases.items():
     try:
@@ -81,6 +82,61 @@ answer = [len(report.results), {r.entry: r.failure for r in report.results if r.
     assert failed == {}
 
 
+@pytest.mark.parametrize("device", [BARE, RULE], ids=["bare", "rule"])
+def test_output_that_is_an_input(device: dict[str, str], tmp_path: Path) -> None:
+    """Also in the first call of an operator, whose decomposition is tried and given up after it has written."""
+    code = """
+import torch, hardpoint.torch
+device = hardpoint.torch.mount()
+def mul(x): torch.mul(x, 3, out=x)
+def lists(x): torch._foreach_mul_([x[:2], x[2:]], 0.5)
+def div(x): torch.div(x, x + 1, out=x)
+def sigmoid(x): torch.sigmoid(x, out=x)
+def choice(x): torch.where(x > 2, x, x * 2, out=x)
+answer = {}
+for write in (mul, lists, div, sigmoid, choice):
+    for call in range(2):
+        right = torch.arange(1.0, 6.0)
+        ours = right.to(device)
+        write(right)
+        write(ours)
+        if not torch.allclose(ours.cpu(), right):
+            answer[f"{write.__name__} {call}"] = [ours.tolist(), right.tolist()]
+"""
+    assert ask_python(code, tmp_path, **device) == {}
+
+
+@pytest.mark.parametrize("device", [BARE, RULE], ids=["bare", "rule"])
+def test_dtypes_that_the_cpu_lacks(device: dict[str, str], tmp_path: Path) -> None:
+    """16-bit floats run in float32, and the integers of some operators in float64."""
+    code = """
+import torch, hardpoint.torch
+from torch.nn import functional as F
+device = hardpoint.torch.mount()
+x, labels = torch.randn(1, 2, 4, 4, 4).half(), torch.tensor([1, 0])
+answer = []
+for f in (lambda x: F.avg_pool3d(x, 2), lambda x: F.multi_margin_loss(x[0, :, 0, 0, :2], labels.to(x.device))):
+    ours, wide = x.to(device).requires_grad_(), x.float().requires_grad_()
+    result, right = f(ours), f(wide)
+    result.float().sum().backward()
+    right.sum().backward()
+    answer.append([str(result.dtype), str(ours.grad.dtype)])
+    torch.testing.assert_close(result.cpu(), right.half())
+    torch.testing.assert_close(ours.grad.cpu(), wide.grad.half())
+out = torch.empty(0, dtype=torch.half, device=device)
+torch.ops.aten.avg_pool3d.out(x.to(device), [2], out=out)
+torch.testing.assert_close(out.cpu(), F.avg_pool3d(x.float(), 2).half())
+experts = torch.tensor([0, 2, 2, 3], dtype=torch.int32, device=device)
+counts = torch.histc(experts, bins=4, min=0, max=3)
+answer.append([str(counts.dtype), counts.tolist()])
+"""
+    assert ask_python(code, tmp_path, **device) == [
+        ["torch.float16", "torch.float16"],
+        ["torch.float16", "torch.float16"],
+        ["torch.int32", [1, 0, 2, 1]],
+    ]
+
+
 def test_coverage_of_a_device_without_kernels(tmp_path: Path) -> None:
     code = """
 from hardpoint import coverage
@@ -93,3 +149,18 @@ answer = {name: found[name].worst_tier() for name in names if name in found}
     on_the_cpu = {name for name, tier in answer.items() if tier == "cpu"}
     assert on_the_cpu >= {"addmm", "_softmax", "sort.stable", "exp", "fill_.Scalar", "native_layer_norm"}
     assert answer["empty.memory_format"] == "adapter"
+
+
+@pytest.mark.parametrize("flag", ["FLAGS_use_system_allocator=1", "FLAGS_allocator_strategy=naive_best_fit"])
+def test_paddle_with_its_older_allocators(flag: str, tmp_path: Path) -> None:
+    """Paddle's allocators reserve a share of the device's memory, whose size this device does not know."""
+    code = """
+import hardpoint, paddle
+x = paddle.arange(1000, dtype="float32")
+answer = [str(x.place), float((x * 2).sum())]
+for _ in range(3):
+    paddle.zeros([1 << 20])  # freed at once
+answer.append(float(paddle.ones([1 << 22]).sum()))
+"""
+    name, _, value = flag.partition("=")
+    assert ask_python(code, tmp_path, **BARE, **{name: value}) == ["Place(bare:0)", 999000.0, float(1 << 22)]

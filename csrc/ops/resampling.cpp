@@ -109,15 +109,15 @@ bool upsample(const OpBinding& binding, Device& device, const View& out, const V
                    attribute(rank > 1 ? scales[1] : 0), attribute(rank > 2 ? scales[2] : 0)}))
     return true;
   static KernelTemplate kernels("resampling:forward", {"T", "S"}, {"MODE"});
-  const bool moves = mode < Resampling::kLinear;
+  const bool copies = mode < Resampling::kLinear;
   if (!binding.portable_allowed || !self.defined()) return false;
-  if (!moves && self.dtype == DType::kU8 && rank == 2) {
+  if (!copies && self.dtype == DType::kU8 && rank == 2) {
     PortableScope scope(binding);
     return Bytes(binding, device, mode, align, false, scales).run(out, self) && scope.done();
   }
-  if (moves ? raw_units(self.dtype) != 1 : !is_float(self.dtype)) return false;
+  if (copies ? raw_units(self.dtype) != 1 : !is_float(self.dtype)) return false;
   const DType scale = scale_type(self.dtype, mode);
-  TemplateCall call(kernels, device, {moves ? raw_dtype(self.dtype) : self.dtype, scale}, {static_cast<int>(mode)});
+  TemplateCall call(kernels, device, {copies ? raw_dtype(self.dtype) : self.dtype, scale}, {static_cast<int>(mode)});
   if (!call.available()) return false;
   const ResamplingShape g{spatial_shape(self, out, rank), align};
   const int64_t rows = g.planes.count * g.planes.out[0] * g.planes.out[1];

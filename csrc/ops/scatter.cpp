@@ -47,9 +47,9 @@ bool write_by_index(Operator& op, Device& device, const View& self, const void* 
                     CollapsedDims<3>& rows, CollapsedDims<3>& columns, int64_t extent, ScatterOp write) {
   static KernelTemplate by_rows("scatter:rows", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "FIXED", "UNIT"});
   static KernelTemplate by_lines("scatter:lines", {"T", "I"}, {"ROWS", "COLS", "OPERATION", "UNIT"});
-  const bool moves = write == ScatterOp::kSet;
-  if (moves ? info(self.dtype).bytes == 16 : is_complex(self.dtype)) {
-    if (!moves && write != ScatterOp::kAdd) return false;
+  const bool copies = write == ScatterOp::kSet;
+  if (copies ? info(self.dtype).bytes == 16 : is_complex(self.dtype)) {
+    if (!copies && write != ScatterOp::kAdd) return false;
     CollapsedDims<3> original = columns;
     columns.clear();
     columns.add(2, {1, 1, 0});
@@ -74,7 +74,7 @@ bool write_by_index(Operator& op, Device& device, const View& self, const void* 
   const bool lines = rows.count() == 1 && (num_columns == 1 || (along[kIndex] != 0 && down[kIndex] < along[kIndex]));
   const Partition partition = make_partition(device, target, num_rows, num_columns, extent, along[kIndex] == 0);
   const int64_t ranges = ceil_div(extent, partition.elements_per_group);
-  const DType type = moves ? raw_dtype(self.dtype) : real_dtype(self.dtype);
+  const DType type = copies ? raw_dtype(self.dtype) : real_dtype(self.dtype);
   const bool unit = lines ? down[kValues] == 1 && down[kIndex] == 1 : along[kSelf] == 1 && along[kValues] == 1;
   TemplateCall call =
       lines ? TemplateCall(by_lines, device, {type, target.dtype},

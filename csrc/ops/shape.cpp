@@ -32,7 +32,7 @@ bool copy_part(const OpBinding& binding, Device& device, const View& out, const 
 
 bool triangle(const OpBinding& binding, Device& device, const View& out, const View& self, int64_t diagonal,
               int upper) {
-  // Diagonals outside of the matrix are alike; as given, they could overflow.
+  // All diagonals outside the matrix give the same result; unclamped, they could overflow.
   if (self.defined()) {
     diagonal = std::clamp(diagonal, -self.sizes[self.ndim - 2] - 1, self.sizes[self.ndim - 1] + 1);
   }

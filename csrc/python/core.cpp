@@ -159,10 +159,30 @@ void call_observer(void* context, const hp::CallEvent& event) {
   static_cast<PythonObserver*>(context)->callback(event.op.name, hp::tier_name(event.tier), event.begin);
 }
 
+// The class hardpoint.PluginError; lives as long as the process.
+py::handle& plugin_error() {
+  static py::handle type;
+  return type;
+}
+
+void register_plugin_error(py::module_& m) {
+  plugin_error() = py::exception<hp::Error>(m, "PluginError", PyExc_RuntimeError).release();
+  plugin_error().attr("status") = static_cast<int>(HP_ERROR);
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const hp::Error& error) {
+      const py::object instance = plugin_error()(error.what());
+      instance.attr("status") = static_cast<int>(error.status);
+      PyErr_SetObject(plugin_error().ptr(), instance.ptr());
+    }
+  });
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_core, m) {
-  py::register_exception<hp::Error>(m, "PluginError", PyExc_RuntimeError);
+  register_plugin_error(m);
   m.attr("ABI") = py::make_tuple(HP_ABI_MAJOR, HP_ABI_MINOR);
 
   py::class_<hp::Plugin, std::shared_ptr<hp::Plugin>>(m, "Plugin", py::dynamic_attr())
@@ -227,17 +247,18 @@ PYBIND11_MODULE(_core, m) {
   });
   m.def("set_intercepted", &hp::set_intercepted);
 
-  // Stacks and library folders: for all records below.
+  // Stacks and library folders apply to all records below.
   m.def("set_library_folders", [](std::vector<std::string> folders, std::string working_folder) {
     hp::set_library_folders(std::move(folders), std::move(working_folder));
     hp::capture_python_stacks();
   });
   m.def("start_trace_file", &hp::start_trace_file);
   m.def("stop_trace_file", &hp::stop_trace_file, py::call_guard<py::gil_scoped_release>());
-  m.def("start_memory_history", [](size_t max_events, const std::string& stacks) {
-    hp::start_memory_history(max_events, stacks == "all"     ? hp::StackUse::kAll
-                                         : stacks == "alloc" ? hp::StackUse::kAllocations
-                                                             : hp::StackUse::kNone);
+  m.def("start_memory_history", [](size_t max_events, const std::string& stacks, bool native) {
+    const auto use = stacks == "all"     ? hp::StackUse::kAll
+                     : stacks == "alloc" ? hp::StackUse::kAllocations
+                                         : hp::StackUse::kNone;
+    hp::start_memory_history(max_events, use, native);
   });
   m.def("stop_memory_history", &hp::stop_memory_history);
   m.def("clear_memory_history", &hp::clear_memory_history);
@@ -248,6 +269,7 @@ PYBIND11_MODULE(_core, m) {
   });
 
   m.def("set_guard_zones", [](bool on) { hp::guard_zones.store(on, std::memory_order_relaxed); });
+  m.def("guard_zones", &hp::guard_zones_enabled);
   m.def("check_guard_zones", [](const std::optional<std::vector<uint64_t>>& addresses) {
     {
       py::gil_scoped_release release;
@@ -270,15 +292,29 @@ PYBIND11_MODULE(_core, m) {
   m.def("remove_override", [](const std::string& runtime, int64_t token) {
     hp::KernelRegistry::remove_override(runtime_named(runtime), token);
   });
+  // Flags of the plug-in's own kernel, or None.
+  m.def("kernel_flags", [](const std::string& runtime, const std::string& name) -> std::optional<uint64_t> {
+    const hp::Plugin::Kernel kernel = runtime_named(runtime).device(0).plugin.find_kernel(name);
+    return kernel.function != nullptr ? std::optional(kernel.flags) : std::nullopt;
+  });
   m.def("mark_declined", &hp::mark_declined);
   m.attr("KERNEL_STRIDED") = static_cast<uint64_t>(HP_KERNEL_STRIDED);
+  m.attr("KERNEL_CHANNELS_LAST") = static_cast<uint64_t>(HP_KERNEL_CHANNELS_LAST);
   m.attr("KERNEL_PYTHON") = hp::kPythonKernel;
 
   m.def("compiler", [](const std::string& runtime, int index) -> py::object {
     hp::Device& device = runtime_named(runtime).device(index);
     const HpCompiler& compiler = device.plugin.compiler;
     if (compiler.compile == nullptr) return py::none();
-    return py::make_tuple(std::string(compiler.dialect), std::string(compiler.fingerprint(index)), device.group_size());
+    const char* const fingerprint = compiler.fingerprint(index);
+    if (fingerprint == nullptr || *fingerprint == '\0') {
+      throw hp::Error(HP_ERROR, device.name() + ": HpCompiler.fingerprint returned no text: it must identify the " +
+                                    "compiler and the device model, since it is the key of cached kernels");
+    }
+    return py::make_tuple(std::string(compiler.dialect), hp::valid_utf8(fingerprint), device.group_size());
+  });
+  m.def("loads", [](const std::string& runtime, const std::string& binary_kind) {
+    return runtime_named(runtime).device(0).plugin.loads(binary_kind);
   });
   m.def("local_memory", [](const std::string& runtime, int index) {
     return runtime_named(runtime).device(index).plugin.compiler.local_memory;
@@ -334,22 +370,43 @@ PYBIND11_MODULE(_core, m) {
                                            {"max_group_size", found.max_group_size}};
   });
 
-  py::class_<hp::GridLauncher>(m, "GridLauncher")
-      .def(py::init([](const std::string& runtime, const std::string& op, const std::string& kinds, bool reports,
-                       int64_t workspace, int64_t max_groups) {
-        return new hp::GridLauncher(runtime_named(runtime), op, kinds, reports, workspace, max_groups);
-      }))
-      .def("launch", &hp::GridLauncher::launch);
+  m.def("portable_grid_launcher",
+        [](const std::string& runtime, const std::string& op, const std::string& kinds, bool reports, bool addresses,
+           std::vector<size_t> guarded, int64_t workspace, int64_t max_groups) {
+          return hp::GridLauncher::callable(std::make_unique<hp::PortableGridLauncher>(
+              runtime_named(runtime), op, kinds, reports, addresses, std::move(guarded), workspace, max_groups));
+        });
+  m.def("binary_grid_launcher",
+        [](const std::string& runtime, const std::string& op, const std::string& kinds, const Triple& group_size,
+           uint32_t local_bytes, const Triple& cluster, uint32_t flags, const std::vector<int64_t>& scratch) {
+          const HpLaunch options = {sizeof(HpLaunch),
+                                    {},
+                                    {group_size[0], group_size[1], group_size[2]},
+                                    local_bytes,
+                                    {cluster[0], cluster[1], cluster[2]},
+                                    flags};
+          return hp::GridLauncher::callable(
+              std::make_unique<hp::BinaryGridLauncher>(runtime_named(runtime), op, kinds, options, scratch));
+        });
 
   m.def("set_specializer", [](py::function function) {
     // Leaked: destroying it after the interpreter has shut down would crash.
     auto* specializer = new py::function(std::move(function));
     hp::set_specializer([specializer](hp::Device& device, const std::string& op, const std::string& description) {
       py::gil_scoped_acquire gil;
-      const py::object result = (*specializer)(device.runtime.name(), device.index, op, description);
-      if (result.is_none()) return hp::SpecializedBinary{};
-      const auto [binary, kernel, elements] = result.cast<std::tuple<std::string, std::string, int64_t>>();
-      return hp::SpecializedBinary{binary, kernel, elements};
+      try {
+        const py::object result = (*specializer)(device.runtime.name(), device.index, op, description);
+        if (result.is_none()) return hp::SpecializedBinary{};
+        const auto [binary, kernel, elements] = result.cast<std::tuple<std::string, std::string, int64_t>>();
+        return hp::SpecializedBinary{binary, kernel, elements};
+      } catch (py::error_already_set& error) {
+        // The plug-in's own message needs no traceback through Hardpoint.
+        if (error.matches(plugin_error())) {
+          const auto status = static_cast<HpStatus>(error.value().attr("status").cast<int>());
+          throw hp::Error(status, py::str(error.value()));
+        }
+        throw;
+      }
     });
   });
 

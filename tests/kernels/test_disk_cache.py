@@ -25,9 +25,9 @@ print(hardpoint.counters()["aten::sub.Tensor"])
 """
 
 
-def run(cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(cache: Path, program: str = PROGRAM, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         env={**os.environ, "HARDPOINT_CACHE": str(cache), "HARDPOINT_PREBUILT": "0", **environment},
@@ -72,6 +72,49 @@ def test_several_processes_at_once(tmp_path: Path) -> None:
     ]
     assert [process.communicate()[0] for process in running] == ["{'portable': 1}\n"] * 3
     assert len(binaries(tmp_path)) == 1
+
+
+def test_a_cache_that_cannot_be_written_to_is_announced_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")  # root may write to a read-only folder, but not to a file's
+    program = PROGRAM.replace("print(", "assert (x * x * 0.5 - 3).tolist() == [-2.5, -1.0]\nprint(")
+    done = run(tmp_path / "file", program)
+    assert done.stdout == "{'portable': 2}\n"
+    kernels = tmp_path / "file" / "kernels"
+    assert [line for line in done.stderr.splitlines() if "compiled kernels" in line] == [
+        f"hardpoint: compiled kernels cannot be kept in {kernels} (Not a directory), so each process compiles them "
+        "again; free some space, or set HARDPOINT_CACHE to a writable folder"
+    ]
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from hardpoint.kernels import disk_cache
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+root = Path(sys.argv[1])
+for name in "abc":
+    disk_cache.write(root, root / "any" / name, bytes(10_000))
+disk_cache.write(root, root / "any" / "small", bytes(100))
+"""
+
+
+def test_a_full_disk_leaves_no_partial_files(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, tmp_path], capture_output=True, text=True, check=True)
+    assert done.stderr.count("compiled kernels cannot be kept") == 1
+    assert "(File too large)" in done.stderr
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["small"]
+
+
+def test_trim_removes_what_killed_processes_left(tmp_path: Path) -> None:
+    disk_cache.write(tmp_path, tmp_path / "any" / "kernel", bytes(100))
+    left, current = (tmp_path / "any" / f"{disk_cache.TEMPORARY}{name}" for name in ("left", "current"))
+    for path in (left, current):
+        path.write_bytes(bytes(50))
+    os.utime(left, (0, 0))
+    assert disk_cache.trim(tmp_path, 10_000) == 0
+    assert sorted(path.name for path in (tmp_path / "any").iterdir()) == [current.name, "kernel"]
 
 
 def test_trim_removes_the_least_recently_used(tmp_path: Path) -> None:

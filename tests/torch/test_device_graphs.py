@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 import hardpoint
+from hardpoint._runtime import core
 from hardpoint.torch import _adapter
 
 BY_PLUGIN = os.environ.get("HARDPOINT_SIM_GRAPHS") != "0"
@@ -50,6 +51,26 @@ def test_work_runs_only_in_replays():
     step.fill_(10)
     graph.replay()
     assert torch.equal(total.cpu(), torch.full((1000,), 13.0))
+
+
+def test_fills():
+    """Paddle's memset, and the patterns of ``--guard``."""
+    x = torch.zeros(100_000, dtype=torch.uint8, device="sim")
+    step = torch.ones(100_000, dtype=torch.uint8, device="sim")
+
+    def fill() -> None:
+        x.add_(step)
+        core.fill_memory("sim", 0, x.data_ptr() + 1, 7, x.numel() - 2)
+        x.add_(step)
+
+    graph = torch.sim.Graph()
+    with torch.sim.graph(graph):
+        fill()
+    assert x.sum().item() == 0
+    for replays in (1, 2):
+        graph.replay()
+        assert x[1:-1].eq(8).all().item()
+        assert x[[0, -1]].tolist() == [2 * replays] * 2
 
 
 def test_every_kind_of_step():

@@ -255,6 +255,39 @@ def test_checkpoint_sequential():
     assert grads[0] == grads[1]
 
 
+@pytest.mark.parametrize("device", ["sim:0", "sim:1", "cpu"])
+def test_operators_that_keep_the_state(device: str):
+    torch.manual_seed(123)
+    expected = [draw(device), draw(device)]
+    torch.manual_seed(123)
+    save, replay = torch._prims.rng_prims.run_and_save_rng_state, torch._prims.rng_prims.run_with_rng_state
+    runs = [save(torch.rand, 5, device=device) for _ in expected]
+    assert [out.tolist() for _, out in runs] == expected
+    following = draw(device)
+    torch.manual_seed(123)
+    assert [replay(state, torch.rand, 5, device=device).tolist() for state, _ in runs] == expected
+    assert [draw(device) for _ in range(3)] == [*expected, following]
+    states = [state for state, _ in runs]
+    assert [state.device.type for state in states] == ["cpu"] * 2
+    x = torch.ones(40, device=device)
+    out = replay(states[0], torch.nn.functional.dropout, x)
+    assert torch.equal(replay(states[0], torch.nn.functional.dropout, x), out)
+
+
+@pytest.mark.parametrize("device", ["sim", "cpu"])
+def test_compiled_checkpoints_draw_the_same_mask(device: str):
+    @torch.compile(backend="aot_eager")
+    def compute(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda x: torch.nn.functional.dropout(torch.sigmoid(x), 0.5), x, use_reentrant=False)
+
+    x = torch.randn(64, device=device, requires_grad=True)
+    out = compute(x)
+    out.sum().backward()
+    s = torch.sigmoid(x.detach())
+    torch.testing.assert_close(x.grad, (out.detach() != 0) * 2 * s * (1 - s))
+    torch._dynamo.reset()
+
+
 @pytest.mark.skipif(not hasattr(torch.Generator, "philox_state"), reason="new in torch 2.14")
 def test_philox_state():
     generator = torch.Generator("sim").manual_seed(-3)

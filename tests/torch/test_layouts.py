@@ -117,6 +117,26 @@ def test_in_place() -> None:
     assert torch.equal(actual.zero_().to_dense().cpu(), torch.zeros(3, 4))
 
 
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_dtypes_that_the_cpu_lacks(layout: str) -> None:
+    def of(dtype: torch.dtype) -> torch.Tensor:
+        indices, values = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([1 + 2j, 3 - 1j, 0.5j])
+        whole = torch.sparse_coo_tensor(indices.to("sim"), values.to("sim").to(dtype), (2, 3)).coalesce()
+        return whole if layout == "coo" else whole.to_sparse_csr()
+
+    narrow, wide = of(torch.complex32), of(torch.complex64)
+    dense = narrow.to_dense()
+    assert dense.dtype is torch.complex32
+    assert torch.equal(dense.cpu().to(torch.complex64), wide.to_dense().cpu())
+    total = narrow + narrow
+    assert total.layout == narrow.layout
+    assert total.dtype is torch.complex32
+    assert torch.equal(total.values().cpu().to(torch.complex64), 2 * wide.values().cpu())
+    if layout == "coo":
+        narrow.add_(narrow)
+        assert torch.equal(narrow.values().cpu().to(torch.complex64), 2 * wide.values().cpu())
+
+
 def gradients(device: str) -> list[torch.Tensor]:
     torch.manual_seed(0)
     weight = torch.randn(4, 2).to(device).requires_grad_()

@@ -116,7 +116,7 @@ def test_memory_of_lazy_clones_is_released() -> None:
 
 def test_unseeded_numbers_differ_between_processes(run_python) -> None:
     program = "import torch, hardpoint\nprint(torch.rand(8, device='sim').tolist())"
-    assert run_python(program).stdout != run_python(program).stdout
+    assert run_python(program, fresh=True).stdout != run_python(program, fresh=True).stdout
 
 
 def test_a_seed_set_before_mounting_counts(run_python) -> None:

@@ -27,7 +27,7 @@ def history() -> Iterator[Any]:
 
 
 def events(snapshot: Snapshot, address: int) -> list[str]:
-    """What happened to a block, in order."""
+    """The events of a block, in order."""
     return [e["action"] for e in snapshot["device_traces"][0] if e.get("addr") == address]
 
 
@@ -37,7 +37,7 @@ def block_of(snapshot: Snapshot, address: int) -> dict[str, Any]:
 
 
 def test_events_and_blocks_have_python_stacks(history: Any) -> None:
-    history._record_memory_history()
+    history._record_memory_history(stacks="python")
     kept = torch.empty(1000, device="sim")
     address = kept.data_ptr()
     freed = torch.empty(3 << 20, dtype=torch.uint8, device="sim")
@@ -57,6 +57,26 @@ def test_events_and_blocks_have_python_stacks(history: Any) -> None:
     assert (event["size"], event["stream"], event["pool_id"]) == (4096, 0, (0, 0))
     times = [e["time_us"] for e in snapshot["device_traces"][0]]
     assert times == sorted(times)
+
+
+def test_stacks_have_frames_of_cpp(history: Any) -> None:
+    history._record_memory_history()
+    kept = torch.empty(1000, device="sim")
+    frames = block_of(history._snapshot(), kept.data_ptr())["frames"]
+    python = next(i for i, frame in enumerate(frames) if frame["filename"] == __file__)
+    assert frames[python]["name"] == "test_stacks_have_frames_of_cpp"
+    native = frames[:python]
+    assert all(".so" in frame["filename"] and frame["line"] == 0 for frame in native)
+    assert any(frame["name"].startswith("at::_ops::empty_memory_format::call(") for frame in native)
+    # Neither the core, which records, nor the interpreter.
+    assert not any("libhardpoint_core" in frame["filename"] or "_PyEval" in frame["name"] for frame in native)
+    # Threads of autograd: up to the start of the thread, then the thread that waits.
+    weight = torch.ones(64, 64, device="sim", requires_grad=True)
+    (weight * 2).sum().backward()
+    assert weight.grad is not None
+    names = [f["name"] for f in block_of(history._snapshot(), weight.grad.untyped_storage().data_ptr())["frames"]]
+    engine = next(i for i, name in enumerate(names) if name.startswith("torch::autograd::Engine::"))
+    assert engine < names.index("test_stacks_have_frames_of_cpp")
 
 
 def test_what_was_allocated_before_has_no_stack(history: Any) -> None:
@@ -80,7 +100,7 @@ def test_the_ring_buffer_keeps_the_latest(history: Any) -> None:
 
 
 def test_settings(history: Any) -> None:
-    history._record_memory_history("state")
+    history._record_memory_history("state", stacks="python")
     kept = torch.empty(1000, device="sim")
     snapshot = history._snapshot()
     assert snapshot["device_traces"][0] == []

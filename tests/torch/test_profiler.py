@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,6 @@ import torch
 from plugin_tools import ROOT, ask_python
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
-
-pytestmark = pytest.mark.skipif(
-    torch.__version__ < "2.13", reason="torch 2.13 is the first to take a profiler from outside"
-)
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]
 
@@ -73,6 +70,35 @@ def test_copies_have_their_bytes(tmp_path: Path) -> None:
     assert [(e["name"], e["args"]["bytes"]) for e in copies] == [("copy to device", 4000), ("copy to host", 4000)]
 
 
+def test_waits_are_on_the_rows_of_threads(tmp_path: Path) -> None:
+    a = torch.randn(64, 64, device="sim")
+    event = torch.sim.Event()
+    with profile(activities=BOTH) as found:
+        a @ a
+        event.record()
+        event.synchronize()
+        torch.sim.current_stream().synchronize()
+    waits = [e for e in trace_of(found, tmp_path) if e["name"].startswith("wait for")]
+    assert [e["name"] for e in waits][:2] == ["wait for an event", "wait for a stream"]
+    assert {e["cat"] for e in waits} == {"privateuse1_runtime"}
+    assert {e["tid"] for e in waits} == {threading.get_native_id()}
+    assert {e["args"]["device"] for e in waits} == {"sim:0"}
+    assert {row.key: row.count for row in found.key_averages()}["wait for an event"] == 1
+
+
+def test_without_kineto() -> None:
+    """torch records an event around each operator itself."""
+    a = torch.randn(256, 256, device="sim")
+    torch.sim.synchronize()
+    with torch.autograd.profiler.profile(use_device="sim", use_kineto=False) as found:
+        a @ a
+        a + a
+    rows = {row.key: row for row in found.key_averages()}
+    assert rows["aten::mm"].device_time_total > 0
+    assert rows["aten::matmul"].device_time_total >= rows["aten::mm"].device_time_total
+    assert rows["aten::add"].count == 1
+
+
 def test_exported_trace(tmp_path: Path) -> None:
     a = torch.randn(256, 256, device="sim")
     other = torch.sim.Stream()
@@ -93,7 +119,7 @@ def test_exported_trace(tmp_path: Path) -> None:
         (launch,) = [
             e
             for e in events
-            if e.get("cat") == "privateuse1_runtime" and e["args"]["correlation"] == kernel["args"]["correlation"]
+            if e.get("cat") == "privateuse1_runtime" and e["args"].get("correlation") == kernel["args"]["correlation"]
         ]
         assert launch["name"] == f"launch {kernel['name']}"
         assert kernel["ts"] >= launch["ts"]
@@ -182,7 +208,7 @@ found.export_chrome_trace("%s")
 events = json.load(open("%s"))["traceEvents"]
 rows = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy")]
 rows.sort(key=lambda e: (e["tid"], e["ts"]))
-launches = [e for e in events if e.get("cat") == "privateuse1_runtime"]
+launches = [e for e in events if e.get("cat") == "privateuse1_runtime" and not e["name"].startswith("wait")]
 answer = {
     "rows": [(e["tid"] == side.stream_id, e["name"], e["args"].get("operator"), e["args"].get("tier")) for e in rows],
     "sources": sorted({e["args"]["timed by"] for e in rows}),
@@ -224,3 +250,12 @@ answer = [e for e in json.load(open("%s"))["traceEvents"] if e.get("cat") == "ke
     assert kernel["name"] == "add"
     assert kernel["args"]["timed by"] == "host"
     assert kernel["dur"] >= 0
+
+
+def test_memory_with_the_cpu_activity_alone() -> None:
+    kept = torch.empty(250, device="sim")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+        made = torch.empty(1000, device="sim")
+        del kept, made
+    used = {event.key: event.self_device_memory_usage for event in found.key_averages()}
+    assert used == {"aten::empty": 4000, "[memory]": -5000}

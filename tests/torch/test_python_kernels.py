@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import hardpoint
+from hardpoint import ops
 
 close = functools.partial(torch.testing.assert_close, check_device=False, equal_nan=True)
 exactly = functools.partial(close, rtol=0, atol=0)
@@ -265,3 +266,35 @@ def test_unknown_variants_reach_no_kernel():
 
     with kernel, pytest.raises(RuntimeError, match="rounding_mode"):
         torch.div(x, x, rounding_mode="up")
+
+
+@pytest.mark.parametrize("name", [op.name for op in ops.all_ops() if op.boolean])
+def test_predicates_return_bool(name: str, counted) -> None:
+    """Inputs of one dtype and shape, where the shape rule can be skipped for other operators."""
+    x, y = torch.tensor([1.0, -2.0, float("inf")]), torch.tensor([1.0, 3.0, -4.0])
+    inputs = [t.to("sim") for t in (x, y)][: len(next(op for op in ops.all_ops() if op.name == name).inputs)]
+    expected = getattr(torch, name)(*(t.cpu() for t in inputs))
+
+    @hardpoint.kernel(name)
+    def kernel(out, *inputs):
+        torch.from_dlpack(out).copy_(expected)
+
+    with kernel:
+        actual = getattr(torch, name)(*inputs)
+    assert [c for n, c in hardpoint.counters().items() if name in n] == [{"vendor": 1}]
+    assert actual.dtype is torch.bool
+    assert actual.tolist() == expected.tolist()
+
+
+def test_operators_that_may_skip_the_shape_rule() -> None:
+    """They take floating-point numbers and return their dtype, by torch's own rules."""
+    x, tried = torch.ones(2, device="meta"), set()
+    for op in ops.all_ops():
+        function = getattr(torch, op.name, None) or getattr(torch.special, op.name, None)
+        structured = any(not overload.iteration for overload in op.aten.values())
+        shortened = op.kind == "pointwise" and structured and not op.attributes and not op.variants and op.keeps_floats
+        if not shortened or len(op.inputs) > 2 or function is None or op.name in ("isinf", "isfinite"):
+            continue  # isinf and isfinite are composites of torch
+        assert function(*[x] * len(op.inputs)).dtype is torch.float32, op.name
+        tried.add(op.name)
+    assert len(tried) > 50

@@ -1,15 +1,17 @@
-"""A program that mounts a device and runs on the CPU is told so, by a line at exit and by the doctor."""
+"""A program that mounts a device but runs on the CPU gets a line at exit, and details from the doctor."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from fork_server import run_python
 
 from hardpoint.torch.usage import OperatorUse
 
@@ -73,9 +75,9 @@ def test_estimate(run_python: RunPython) -> None:
 def doctor(tmp_path: Path, program: str, *arguments: str) -> CompletedProcess[str]:
     script = tmp_path / "train.py"
     script.write_text(program)
-    command = [sys.executable, "-m", "hardpoint.cli", "doctor", "--program", str(script), "--", *arguments]
+    command = ["-m", "hardpoint.cli", "doctor", "--program", script, "--", *arguments]
     environment = {**os.environ, "HARDPOINT_DEVICE": "sim"}
-    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100)
+    return run_python(command, cwd=tmp_path, env=environment, timeout=100, text="torch")
 
 
 TRAINING = """
@@ -116,10 +118,22 @@ def test_doctor_names_the_library(tmp_path: Path) -> None:
 
 
 def test_doctor_and_a_failing_program(tmp_path: Path) -> None:
-    done = doctor(tmp_path, "raise ValueError('broken')\n")
+    program = """
+        import torch
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            torch.ones(2).cuda()
+        except AssertionError:
+            raise ValueError("broken")
+    """
+    done = doctor(tmp_path, textwrap.dedent(program).lstrip())
     assert done.returncode == 1
     assert "ended with an exception" in done.stdout
     assert "ValueError: broken" in done.stderr
+    text = " ".join(done.stdout.split())
+    assert "fix CUDA: train.py, line 2 asks whether CUDA is available" in text
+    assert "fix CUDA: train.py, line 4 uses CUDA" in text
+    assert "take the device from torch.accelerator.current_accelerator(): it is sim here" in text
     missing = subprocess.run(
         [sys.executable, "-m", "hardpoint.cli", "doctor", "--program", "nowhere.py"], capture_output=True, text=True
     )

@@ -20,6 +20,7 @@
 #include "dispatch/decomposition.h"
 #include "dispatch/layouts.h"
 #include "dispatch/tool_intercept.h"
+#include "dispatch/wider_call.h"
 #include "dispatch/written_arguments.h"
 #include "runtime/adapter.h"
 #include "runtime/generator.h"
@@ -102,7 +103,7 @@ class HostCall {
     stage();
     std::optional<SeededDefaultGenerator> seeded;
     torch::jit::Stack cpu_stack = cpu_arguments(arguments, seeded);
-    call_cpu_kernel(&cpu_stack);
+    call_in_any_dtype(&cpu_stack);
     seeded.reset();
     write_back();
     torch::jit::Stack results;
@@ -121,7 +122,7 @@ class HostCall {
       const bool read = !formal.is_out();
       const IValue& value = arguments[i];
       if (value.isTensor()) {
-        // torch names arguments so that are on the CPU for every device.
+        // torch gives these names to arguments that are on the CPU for every device.
         const bool on_host = formal.name().rfind("cpu_", 0) == 0;
         add_tensor(value.toTensor(), written, read, on_host);
       } else if (value.isTensorList()) {
@@ -129,7 +130,9 @@ class HostCall {
       } else if (value.isOptionalTensorList()) {
         // Lists of optional tensors are indices, which may be on the CPU, as for any device.
         for (const std::optional<Tensor>& tensor : value.toOptionalTensorList()) {
-          if (tensor) add_tensor(*tensor, written, read, true);
+          if (!tensor) continue;
+          check_index(*tensor, arguments[0]);
+          add_tensor(*tensor, written, read, true);
         }
       } else if (value.isDevice() && value.toDevice().type() == kDeviceType) {
         set_device(value.toDevice());
@@ -140,6 +143,14 @@ class HostCall {
                 "Expected all tensors to be on the same device, but found at least two devices, ",
                 c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(device_->index)), " and cpu! (while running ",
                 op_.name, ")");
+  }
+
+  // torch's error for an index on another device than the first argument.
+  static void check_index(const Tensor& index, const IValue& self) {
+    if (!on_device(index) || !self.isTensor()) return;
+    const c10::Device device = self.toTensor().device();
+    TORCH_CHECK(index.device() == device, "indices should be either on ", at::kCPU,
+                " or on the same device as the indexed tensor (", device, ")");
   }
 
   void set_device(c10::Device device) {
@@ -255,6 +266,18 @@ class HostCall {
     return cpu;
   }
 
+  // Other devices may support a dtype that the CPU kernel lacks.
+  void call_in_any_dtype(torch::jit::Stack* cpu_stack) {
+    const torch::jit::Stack arguments = *cpu_stack;
+    try {
+      call_cpu_kernel(cpu_stack);
+    } catch (const c10::NotImplementedError&) {
+      *cpu_stack = arguments;
+      const auto run = [this](torch::jit::Stack* wide) { call_cpu_kernel(wide); };
+      if (!call_wider(op_, handle_, cpu_stack, run)) throw;
+    }
+  }
+
   // The functional form of some operators calls the out= form with an output that the CPU kernel resizes and then
   // restores. The resize warning is dropped then, since the caller did nothing wrong.
   void call_cpu_kernel(torch::jit::Stack* cpu_stack) {
@@ -310,7 +333,7 @@ class HostCall {
         }
       }
       if (at::has_internal_overlap(s.device) == at::MemOverlap::Yes) {
-        // The CPU kernel allows this: its memory has the same layout.
+        // The CPU kernel allows this because its memory has the same layout.
         device_->copy_to_device(s.device.data_ptr(), s.cpu.const_data_ptr(), span_bytes(s.cpu),
                                 current_stream(*device_));
         sources_.push_back(s.cpu);

@@ -5,6 +5,7 @@
 
 #include <torch/csrc/jit/python/pybind_utils.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -18,8 +19,10 @@ namespace {
 
 // An operator's decomposition. Never freed, so the function is never released.
 struct Decomposition {
-  PyObject* function = nullptr;      // null: no decomposition
-  std::atomic<uint64_t> useless{0};  // one bit per dtype
+  PyObject* function = nullptr;  // null: no decomposition
+  // One bit per dtype: what the first call has shown.
+  std::atomic<uint64_t> useless{0};
+  std::atomic<uint64_t> useful{0};
 };
 
 // Operators that this thread is decomposing, to detect recursion.
@@ -128,6 +131,65 @@ bool outputs_misplaced(const c10::FunctionSchema& schema, const torch::jit::Stac
   return false;
 }
 
+// Whether a call writes an argument. Old schemas do not say so of the statistics of batch normalization.
+bool is_written(const c10::Argument& argument) {
+  if (argument.name() == "running_mean" || argument.name() == "running_var") return true;
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+bool writes_arguments(const c10::FunctionSchema& schema) {
+  return std::any_of(schema.arguments().begin(), schema.arguments().end(), is_written);
+}
+
+// Tensors that a call writes, with their values before it, so that another tier can take the call after all.
+class WrittenArguments {
+ public:
+  WrittenArguments(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
+    const auto arguments = torch::jit::last(stack, schema.arguments().size());
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (schema.arguments()[i].is_out()) continue;
+      for (const at::Tensor& tensor : tensors_of(arguments[i])) {
+        if (tensor.has_storage()) read_.push_back(tensor.storage().unsafeGetStorageImpl());
+      }
+    }
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const c10::Argument& argument = schema.arguments()[i];
+      if (!is_written(argument)) continue;
+      for (const at::Tensor& tensor : tensors_of(arguments[i])) {
+        // The other tier writes outputs anyway, but needs inputs that share their memory: torch.mul(x, 2, out=x).
+        if (!argument.is_out() || is_read(tensor)) saved_.emplace_back(tensor, tensor.clone());
+      }
+    }
+  }
+
+  // False if a tensor has another shape now.
+  bool restore() const {
+    for (const auto& [tensor, before] : saved_) {
+      if (tensor.sizes() != before.sizes() || tensor.scalar_type() != before.scalar_type()) return false;
+    }
+    for (const auto& [tensor, before] : saved_) tensor.copy_(before);
+    return true;
+  }
+
+ private:
+  static std::vector<at::Tensor> tensors_of(const c10::IValue& value) {
+    std::vector<at::Tensor> tensors;
+    if (value.isTensor()) tensors.push_back(value.toTensor());
+    if (value.isTensorList()) tensors = value.toTensorVector();
+    tensors.erase(std::remove_if(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return !t.defined(); }),
+                  tensors.end());
+    return tensors;
+  }
+
+  bool is_read(const at::Tensor& tensor) const {
+    if (!tensor.has_storage()) return false;
+    return std::find(read_.begin(), read_.end(), tensor.storage().unsafeGetStorageImpl()) != read_.end();
+  }
+
+  std::vector<const c10::StorageImpl*> read_;  // of arguments that are not outputs
+  std::vector<std::pair<at::Tensor, at::Tensor>> saved_;
+};
+
 // False if there is no useful decomposition; the stack is then unchanged.
 bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack) {
   if (!op.allows(Tier::kDecomposition)) return false;
@@ -141,6 +203,8 @@ bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stac
     TORCH_CHECK(false, "the decomposition of ", op.name, " calls itself");
   }
   if ((decomposition.useless.load(std::memory_order_relaxed) & dtype) != 0) return false;
+  std::optional<WrittenArguments> written;
+  if ((decomposition.useful.load(std::memory_order_relaxed) & dtype) == 0) written.emplace(handle.schema(), *stack);
   const uint64_t before = cpu_tier_calls();
   std::optional<std::vector<c10::IValue>> results;
   {
@@ -148,12 +212,17 @@ bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stac
     if (C10_UNLIKELY(observed())) notify({op, Tier::kDecomposition, true, stack});
     results = call_python(decomposition.function, handle.schema(), *stack);
   }
-  if (!results) return false;
+  if (!results) {
+    if (written) written->restore();
+    return false;
+  }
   // Calls that rules send to the CPU say nothing about the device.
-  if (cpu_tier_calls() != before && !rules_in_force()) {
+  if (cpu_tier_calls() == before) {
+    decomposition.useful.fetch_or(dtype, std::memory_order_relaxed);
+  } else if (!rules_in_force()) {
     decomposition.useless.fetch_or(dtype, std::memory_order_relaxed);
     // Later calls go to the CPU; this one must give the same results.
-    if (!handle.schema().is_mutable()) return false;
+    if (written ? written->restore() : !writes_arguments(handle.schema())) return false;
   }
   torch::jit::drop(*stack, arguments);
   for (c10::IValue& value : *results) stack->push_back(std::move(value));
@@ -188,7 +257,7 @@ void fallback_after_decline(const c10::OperatorHandle& handle, torch::jit::Stack
   next_tier(handle, stack);
 }
 
-// torch's composite functions for these call kernels that exist for its own devices only.
+// torch's composite functions of these operators call kernels that exist only for its own devices.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&next_tier>());

@@ -1,5 +1,5 @@
-// torch's kernels for sparse and nested tensors that serve both the CPU and CUDA only call other operators: they run on
-// any device. The rest run in the CPU tier. Quantized tensors are rejected.
+// Sparse and nested tensors. torch's kernels that serve both the CPU and CUDA only call other operators, so they run on
+// any device. Other kernels run in the CPU tier. Quantized tensors are rejected.
 #include "dispatch/layouts.h"
 
 #include <ATen/NestedTensorImpl.h>
@@ -35,7 +35,7 @@ constexpr LayoutKernel kLayoutKernels[] = {
 #include "generated/layout_kernels.inc"
 };
 
-// Operators whose shared kernel calls code that torch has for the CPU and CUDA only, which it says when it gets there.
+// Operators whose shared kernel turned out to call code that torch has for the CPU and CUDA only.
 class CpuOnly {
  public:
   bool contains(const Operator& op) const {

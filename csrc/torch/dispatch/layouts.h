@@ -12,7 +12,7 @@ inline bool is_dense(const at::Tensor& tensor) { return tensor.layout() == c10::
 // Copies a sparse or nested tensor to another device.
 at::Tensor copy_composed(const at::Tensor& tensor, c10::Device device);
 
-// Replaces the contents of a sparse or nested tensor by those of one on another device.
+// Replaces the contents of a sparse or nested tensor with those of one on another device.
 void assign_composed(const at::Tensor& target, const at::Tensor& source);
 
 }  // namespace hp::torch_adapter

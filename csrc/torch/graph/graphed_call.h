@@ -1,5 +1,5 @@
-// A function whose launches are a device graph: called with other inputs of the same shapes, it copies them to the
-// addresses of its capture and replays. For torch.compile(mode="reduce-overhead").
+// A function captured as a device graph. Called with other inputs of the same shapes, it copies them to the addresses
+// of the capture and replays. For torch.compile(mode="reduce-overhead").
 #pragma once
 
 #include "graph/python_value.h"
@@ -9,13 +9,13 @@ namespace hp::torch_adapter {
 
 class GraphedCall {
  public:
-  // `inputs` are those of the capture. Inputs in `fixed` must be at the same address in every call; others are copied
-  // to where the capture read them.
+  // `inputs` are those of the capture. Inputs in `fixed` must have the same address in every call; others are copied to
+  // the address that the capture read.
   GraphedCall(std::shared_ptr<TorchGraph> graph, const std::vector<c10::IValue>& inputs, const std::vector<int>& fixed,
               const std::vector<c10::IValue>& outputs);
 
-  // Whether the graph can run with these inputs: addresses and shapes agree, and no tensor of an earlier call is alive,
-  // whose memory the replay would overwrite.
+  // Whether the graph can run with these inputs: addresses and shapes match, and no result of an earlier call is alive,
+  // which the replay would overwrite.
   bool accepts(const std::vector<c10::IValue>& inputs) const;
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs);
 

@@ -445,10 +445,10 @@ std::string GraphRunner::reason() const {
 
 std::vector<c10::IValue> GraphRunner::run(std::vector<c10::IValue> inputs) {
   const bool tools = rules_in_force() || any_intercepted();
-  const bool watched = observer_count.load(std::memory_order_relaxed) > tracing_observers();
+  const bool observed = observer_count.load(std::memory_order_relaxed) > tracing_observers();
   // Launches of a graph capture are recorded by the capture.
   const bool capturing = current_stream(device_at(-1)).capture() != nullptr;
-  if (record && !tools && !watched && !capturing) {
+  if (record && !tools && !observed && !capturing) {
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (lock.owns_lock()) {
       std::vector<int64_t> signature = signature_of(inputs);

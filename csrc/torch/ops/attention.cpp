@@ -1,7 +1,7 @@
 #include "ops/attention.h"
 
+#include <ATen/Context.h>
 #include <ATen/native/transformers/attention.h>
-#include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
@@ -27,15 +27,47 @@ bool fits(const Tensor& query, const Tensor& key, const Tensor& value) {
          value.numel() != 0 && std::max(query.size(3), value.size(3)) <= hp::ops::kMaxHeadDim;
 }
 
-// Selects torch's implementation: the fused kernels, or `math` (matrix products) if the mask needs a gradient or the
-// kernels do not support the call.
+// Whether the fused kernels take the mask. They compute no gradient of it, and torch's `math` raises the error for one
+// beside `causal`.
+bool fits_mask(const OptionalTensor& mask, bool causal) {
+  return !mask || !mask->defined() || !(causal || mask->requires_grad() || mask->dim() > 4);
+}
+
+bool enabled(at::SDPBackend backend) {
+  const at::Context& context = at::globalContext();
+  switch (backend) {
+    case at::SDPBackend::math:
+      return context.userEnabledMathSDP();
+    case at::SDPBackend::flash_attention:
+      return context.userEnabledFlashSDP();
+    case at::SDPBackend::efficient_attention:
+      return context.userEnabledMemEfficientSDP();
+    case at::SDPBackend::cudnn_attention:
+      return context.userEnabledCuDNNSDP();
+    case at::SDPBackend::overrideable:
+      return context.userEnabledOverrideableSDP();
+    default:
+      return false;
+  }
+}
+
+// The first implementation in the user's order (torch.nn.attention.sdpa_kernel) that takes the call: `math` (matrix
+// products), or the fused kernels, which stand for all others. Without fused kernels there is no choice.
+int64_t first_enabled(bool have_fused, bool fits_fused) {
+  if (!have_fused) return static_cast<int64_t>(at::SDPBackend::math);
+  for (const at::SDPBackend backend : at::globalContext().sDPPriorityOrder()) {
+    const bool math = backend == at::SDPBackend::math;
+    if (!enabled(backend) || (!math && !fits_fused)) continue;
+    return static_cast<int64_t>(math ? backend : at::SDPBackend::overrideable);
+  }
+  return static_cast<int64_t>(at::SDPBackend::error);
+}
+
 std::optional<int64_t> attention(const Overload& overload, const Tensor& query, const Tensor& key, const Tensor& value,
-                                 const OptionalTensor& mask, double dropout, bool /*causal*/,
+                                 const OptionalTensor& mask, double dropout, bool causal,
                                  std::optional<double> /*scale*/, bool grouped) {
-  const bool fused = fits(query, key, value) && dropout >= 0 && dropout <= 1 &&
-                     (grouped || query.size(1) == key.size(1)) &&
-                     !(mask && mask->defined() && (mask->requires_grad() || mask->dim() > 4));
-  return static_cast<int64_t>(fused && overload.can_serve() ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+  return first_enabled(overload.can_serve(), fits(query, key, value) && dropout >= 0 && dropout <= 1 &&
+                                                 (grouped || query.size(1) == key.size(1)) && fits_mask(mask, causal));
 }
 
 Tensor rows_contiguous(const Tensor& tensor) { return tensor.stride(-1) == 1 ? tensor : tensor.contiguous(); }
@@ -128,10 +160,9 @@ bool fits_traced(const Tensor& query, const Tensor& key, const Tensor& value, bo
 int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
                bool causal, std::optional<double> scale, bool grouped) {
   if (query.key_set().has(c10::DispatchKey::Python)) {
-    const bool no_gradient = !(mask && mask->defined() && (mask->requires_grad() || mask->dim() > 4));
-    const bool fused = runtime().plugin->compiler.compile != nullptr && dropout == 0 && no_gradient;
-    return static_cast<int64_t>(fused && fits_traced(query, key, value, grouped) ? sdp::SDPBackend::overrideable
-                                                                                 : sdp::SDPBackend::math);
+    const bool fused = runtime().plugin->compiler.compile != nullptr;
+    return first_enabled(fused,
+                         fused && dropout == 0 && fits_mask(mask, causal) && fits_traced(query, key, value, grouped));
   }
   return at::_fused_sdp_choice(query, key, value, mask, dropout, causal, scale, grouped);
 }

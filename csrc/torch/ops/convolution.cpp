@@ -86,7 +86,7 @@ std::optional<Gradients> convolution_backward(const Overload& overload, const Te
   if (can_run(overload, input, weight, grad) && grad.scalar_type() == input.scalar_type()) {
     const int device = input.device().index();
     Tensor grad_input = mask[0] ? make_like(input.sizes(), input, weight) : Tensor();
-    Tensor grad_weight = mask[1] ? output_like(weight) : Tensor();
+    Tensor grad_weight = mask[1] ? make_like(weight.sizes(), input, weight) : Tensor();
     Tensor grad_bias = mask[2] ? empty({grad.size(1)}, grad.scalar_type(), device) : Tensor();
     if (grad.numel() == 0) {
       for (const Tensor& tensor : {grad_input, grad_weight, grad_bias}) {

@@ -21,7 +21,12 @@ bool is_inplace(const Overload& overload) {
 // Same dtype, device and layout, so the order of elements does not matter.
 bool same_layout(const Tensor& tensor, const Tensor& first) {
   return tensor.scalar_type() == first.scalar_type() && tensor.sizes() == first.sizes() &&
-         tensor.strides() == first.strides() && tensor.device() == first.device() && !tensor.is_neg();
+         same_strides(tensor, first) && tensor.device() == first.device() && !tensor.is_neg();
+}
+
+// torch leaves counting the writes of these operators to their kernels.
+void count_writes(at::TensorList written) {
+  for (const Tensor& tensor : written) tensor.unsafeGetTensorImpl()->bump_version();
 }
 
 Result apply(const Overload& overload, ForeachOp op, at::TensorList self, std::initializer_list<at::TensorList> others,
@@ -67,6 +72,7 @@ Result apply(const Overload& overload, ForeachOp op, at::TensorList self, std::i
   if (others.size() != 0 || single != nullptr) call.operands.push_back(&second);
   if (others.size() == 2) call.operands.push_back(&third);
   if (!hp::ops::foreach_map(overload, device_holding(self[0]), call)) return std::nullopt;
+  if (in_place) count_writes(self);
   return results;
 }
 
@@ -207,7 +213,11 @@ bool foreach_copy(const Overload& overload, at::TensorList self, at::TensorList 
     to.push_back(view(self[k]));
     from.push_back(view(source[k]));
   }
-  return hp::ops::foreach_map(overload, device_holding(self[0]), {ForeachOp::kCopy, to, {&from}, Numbers(to.size())});
+  if (!hp::ops::foreach_map(overload, device_holding(self[0]), {ForeachOp::kCopy, to, {&from}, Numbers(to.size())})) {
+    return false;
+  }
+  count_writes(self);
+  return true;
 }
 
 }  // namespace

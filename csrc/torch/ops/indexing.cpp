@@ -76,7 +76,13 @@ bool index_into(const Overload& overload, const IndexedView& shape, const Tensor
   return hp::ops::index(overload, device_holding(out), view(out), view(shape.self), shape.views(), shape.first);
 }
 
+// torch's error; index_put has none.
+void check_any_index(const at::IOptTensorListRef& indices) {
+  TORCH_CHECK_INDEX(indices.size() != 0, "at least one index must be provided");
+}
+
 std::optional<Tensor> index(const Overload& overload, const Tensor& self, at::IOptTensorListRef indices) {
+  check_any_index(indices);
   if (to_core(self.scalar_type()) == DType::kNone) return std::nullopt;
   IndexedView shape(self, indices);
   unify_index_dtypes(shape.indices);
@@ -86,6 +92,7 @@ std::optional<Tensor> index(const Overload& overload, const Tensor& self, at::IO
 }
 
 bool index(const Overload& overload, const Tensor& self, at::IOptTensorListRef indices, const Tensor& out) {
+  check_any_index(indices);
   if (to_core(self.scalar_type()) == DType::kNone || out.scalar_type() != self.scalar_type()) return false;
   IndexedView shape(self, indices);
   unify_index_dtypes(shape.indices);

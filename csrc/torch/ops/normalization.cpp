@@ -315,9 +315,8 @@ std::optional<Three> batch_norm_backward(const Overload& overload, const Tensor&
 bool group_norm_fits(const Tensor& input, const Tensor& weight, const Tensor& bias,
                      const hp::ops::GroupNormShape& shape) {
   return at::isFloatingType(input.scalar_type()) && shape.groups > 0 && shape.channels % shape.groups == 0 &&
-         shape.batch * shape.channels * shape.plane == input.numel() && shape.channels * shape.plane != 0 &&
-         fits(weight, input) && fits(bias, input) && same_dtype(weight, bias) &&
-         vectors_of(shape.channels, {&weight, &bias});
+         shape.batch * shape.channels * shape.plane == input.numel() && fits(weight, input) && fits(bias, input) &&
+         same_dtype(weight, bias) && vectors_of(shape.channels, {&weight, &bias});
 }
 
 std::optional<Three> group_norm(const Overload& overload, const Tensor& input, const OptionalTensor& weight_opt,
@@ -333,8 +332,11 @@ std::optional<Three> group_norm(const Overload& overload, const Tensor& input, c
   const Tensor x = input.contiguous(), out = empty_contiguous_like(x),
                mean = empty({batch, groups}, statistics_dtype, index),
                rstd = empty({batch, groups}, statistics_dtype, index);
-  if (batch != 0 && !hp::ops::group_norm(overload, device_holding(input), view(out), view(mean), view(rstd), view(x),
-                                         view(weight), view(bias), shape, eps)) {
+  if (input.numel() == 0) {  // as on the CPU: groups of no elements
+    mean.zero_();
+    rstd.fill_(std::numeric_limits<double>::quiet_NaN());
+  } else if (!hp::ops::group_norm(overload, device_holding(input), view(out), view(mean), view(rstd), view(x),
+                                  view(weight), view(bias), shape, eps)) {
     return std::nullopt;
   }
   return Three(out, mean, rstd);
@@ -354,10 +356,13 @@ std::optional<Three> group_norm_backward(const Overload& overload, const Tensor&
   const Tensor x = input.contiguous(), g = grad.contiguous(), m = mean.contiguous(), r = rstd.contiguous();
   const at::ScalarType parameter_dtype = weight.defined() ? weight.scalar_type() : mean.scalar_type();
   const Tensor dx = mask[0] ? empty_contiguous_like(x) : Tensor();
-  const Tensor dw = parameter_gradient(mask[1], {channels}, parameter_dtype, input, batch == 0);
-  const Tensor db = parameter_gradient(mask[2], {channels}, parameter_dtype, input, batch == 0);
-  if (batch != 0 && !hp::ops::group_norm_backward(overload, device_holding(input), view(dx), view(dw), view(db),
-                                                  view(g), view(x), view(m), view(r), view(weight), shape)) {
+  const bool no_elements = input.numel() == 0;
+  const Tensor dw = parameter_gradient(mask[1], {channels}, parameter_dtype, input, no_elements);
+  const Tensor db = parameter_gradient(mask[2], {channels}, parameter_dtype, input, no_elements);
+  if (no_elements) {
+    if (dw.defined() && batch != 0) dw.fill_(std::numeric_limits<double>::quiet_NaN());  // as on the CPU
+  } else if (!hp::ops::group_norm_backward(overload, device_holding(input), view(dx), view(dw), view(db), view(g),
+                                           view(x), view(m), view(r), view(weight), shape)) {
     return std::nullopt;
   }
   return Three(dx, dw, db);

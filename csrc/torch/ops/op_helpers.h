@@ -52,8 +52,8 @@ bool all_on_device(const Tensors&... tensors) {
   return (same(tensors) && ...);
 }
 
-// Whether memory that a call writes overlaps neither itself nor an argument. If it does, the CPU tier takes the call:
-// torch's CPU kernel raises its error, or defines the result.
+// Whether memory that a call writes overlaps neither itself nor an argument. If it does, the CPU tier takes the call,
+// and torch's CPU kernel raises the error or defines the result.
 enum Aliasing : bool { kSeparate, kMayBeSelf };  // kMayBeSelf: `written` may be exactly the first argument
 class Separate {
  public:
@@ -132,6 +132,15 @@ bool with_contiguous(const Tensor& first, const Tensor& second, const Tensor& fr
 // The tensor made contiguous; undefined if there is none.
 inline Tensor contiguous(const OptionalTensor& tensor) {
   return tensor && tensor->defined() ? tensor->contiguous() : Tensor();
+}
+
+// Whether two tensors of one shape have their elements in the same order. Strides of dimensions of size 1 mean nothing:
+// torch leaves those of a depthwise convolution's gradient as they are.
+inline bool same_strides(const Tensor& a, const Tensor& b) {
+  for (int64_t dim = 0; dim < a.dim(); ++dim) {
+    if (a.size(dim) != 1 && a.stride(dim) != b.stride(dim)) return false;
+  }
+  return true;
 }
 
 inline bool is_single_or_double(const Tensor& tensor) {

@@ -17,7 +17,7 @@ bool gather_lists(at::TensorList params, std::initializer_list<std::pair<at::Ten
       if (tensors.empty()) continue;
       const Tensor& tensor = tensors[k];
       if (tensor.scalar_type() != param.scalar_type() || tensor.sizes() != param.sizes() ||
-          tensor.strides() != param.strides() || tensor.device() != param.device()) {
+          !same_strides(tensor, param) || tensor.device() != param.device()) {
         return false;
       }
       if (param.numel() != 0) views->push_back(view(tensor));

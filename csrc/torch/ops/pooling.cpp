@@ -1,5 +1,6 @@
 #include "ops/pooling.h"
 
+#include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/native/Pool.h>
 
 #include "ops/op_helpers.h"
@@ -66,10 +67,14 @@ std::optional<Pair> max_pool3d(const Overload& overload, const Tensor& self, Int
   }
   if (self.size(self.dim() - 4) == 0) return std::nullopt;
   Tensor out = empty_like(self, sizes, self.scalar_type()), indices = empty_like(self, sizes, at::kLong);
-  if (self.dim() == 5) {
-    const auto format = self.suggest_memory_format();
-    out.unsafeGetTensorImpl()->empty_tensor_restride(format);
-    indices.unsafeGetTensorImpl()->empty_tensor_restride(format);
+  // Of all pooling operators, only this one keeps channels_last_3d without a batch dimension.
+  const auto format = at::MemoryFormat::ChannelsLast3d;
+  const bool channels_last = self.dim() == 5 ? self.suggest_memory_format() == format
+                                             : !self.is_contiguous() && self.unsqueeze(0).is_contiguous(format);
+  if (channels_last) {
+    for (const Tensor& each : {out, indices}) {
+      each.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, c10::get_channels_last_strides_3d(sizes));
+    }
   }
   if (!max_pool(overload, out, indices, self, kernel, stride, padding, dilation, 3)) return std::nullopt;
   return Pair(std::move(out), std::move(indices));
@@ -105,10 +110,12 @@ bool fractional(const Overload& overload, const Tensor& out, const Tensor& indic
 }
 bool fractional_max_pool2d(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
                            IntArrayRef kernel, IntArrayRef /*output_size*/, const Tensor& samples) {
+  at::native::fractional_max_pool_check_shape<2>(self, samples);
   return fractional(overload, out, indices, self, kernel, samples, 2);
 }
 bool fractional_max_pool3d(const Overload& overload, const Tensor& out, const Tensor& indices, const Tensor& self,
                            IntArrayRef kernel, IntArrayRef /*output_size*/, const Tensor& samples) {
+  at::native::fractional_max_pool_check_shape<3>(self, samples);
   return fractional(overload, out, indices, self, kernel, samples, 3);
 }
 
@@ -186,7 +193,7 @@ OptionalTensor unpool(const Overload& overload, const Tensor& self, const Tensor
   for (int64_t d = self.dim() == rank + 2 ? 1 : 0; d < self.dim(); ++d) {
     if (self.size(d) == 0 || sizes[d] < 0) return std::nullopt;
   }
-  // Of several values for one position, any may be written last.
+  // If several values have the same position, any of them may be written last.
   at::globalContext().alertNotDeterministic(rank == 2 ? "max_unpooling2d_forward_out" : "max_unpooling3d_forward_out");
   Tensor out = empty_like(self, sizes, self.scalar_type());
   if (out.numel() == 0) return out;

@@ -136,9 +136,13 @@ Tensor as_slices(const Tensor& value, const Tensor& out, int64_t dim, const Tens
 bool index_add(const Overload& overload, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index,
                const Tensor& source, const at::Scalar& alpha) {
   if (!writable(out, ScatterOp::kAdd)) return false;
+  if (alpha.isComplex() && !source.is_complex()) return false;  // the CPU tier raises torch's error
   start(out, self);
   if (index.numel() == 0 || out.numel() == 0) return true;
-  const Tensor scaled = alpha.equal(1) ? source : at::mul(source, alpha);
+  // As on the CPU, alpha has the dtype of the elements.
+  const bool integers = at::isIntegralType(source.scalar_type(), /*includeBool=*/true);
+  const at::Scalar factor = integers && alpha.isFloatingPoint() ? at::Scalar(alpha.toLong()) : alpha;
+  const Tensor scaled = factor.equal(1) ? source : at::mul(source, factor).to(source.scalar_type());
   return write_slices(overload, out, dim, index, scaled, ScatterOp::kAdd);
 }
 
@@ -227,8 +231,8 @@ bool index_put(const Overload& overload, const Tensor& self, const c10::List<Opt
   IndexedView shape(self, indices);
   const bool expandable = at::is_expandable_to(values.sizes(), shape.sizes);
   if (!expandable && shape.indices.empty()) return false;  // a copy, whose error the CPU tier raises
-  TORCH_CHECK_INDEX(expandable, "shape mismatch: value tensor of shape ", values.sizes(),
-                    " cannot be broadcast to indexing result of shape ", at::IntArrayRef(shape.sizes));
+  TORCH_CHECK(expandable, "shape mismatch: value tensor of shape ", values.sizes(),
+              " cannot be broadcast to indexing result of shape ", at::IntArrayRef(shape.sizes));
   const Tensor spread = values.expand(shape.sizes);
   if (spread.numel() == 0) return true;
   if (shape.indices.empty()) {
@@ -241,6 +245,7 @@ bool index_put(const Overload& overload, const Tensor& self, const c10::List<Opt
 }
 
 bool put(const Overload& overload, const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
+  if (!accumulate) at::globalContext().alertNotDeterministic("put_");  // as on the CPU
   if (index.scalar_type() != at::kLong || self.scalar_type() != source.scalar_type() || index.numel() != source.numel())
     return false;
   const ScatterOp write = accumulate ? ScatterOp::kAdd : ScatterOp::kSet;

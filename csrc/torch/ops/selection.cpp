@@ -137,8 +137,9 @@ bool nonzero(const Overload& overload, const Tensor& self, Tensor& out) {
 }
 std::optional<Tensor> nonzero(const Overload& overload, const Tensor& self, int64_t size, int64_t fill_value) {
   if (!has_core_dtype(self) || self.dim() > kMaxKernelRank || size < 0) return std::nullopt;
+  // The strides of the CUDA kernel, which torch's meta function takes for those of every accelerator.
   const Tensor from = self.contiguous(),
-               out = at::full({size, self.dim()}, fill_value, self.options().dtype(at::kLong));
+               out = at::full({self.dim(), size}, fill_value, self.options().dtype(at::kLong)).t();
   if (out.numel() == 0 || self.numel() == 0) return out;
   Device& device = device_holding(self);
   const SelectionOffsets offsets = SelectionOffsets::of_nonzero(overload, device, view(from));
@@ -331,9 +332,33 @@ std::optional<Tensor> bincount(const Overload& overload, const Tensor& self, con
   return out;
 }
 
+// The histogram of integers, which CUDA has and the CPU lacks. Limits and bins are computed in integers.
+std::optional<Tensor> integer_histc(const Overload& overload, const Tensor& self, int64_t bins, int64_t low,
+                                    int64_t high) {
+  if (low == high && self.numel() > 0) {
+    low = at::amin(self).item<int64_t>();
+    high = at::amax(self).item<int64_t>();
+  }
+  if (low == high) low -= 1, high += 1;
+  TORCH_CHECK(low < high, "max must be larger than min");
+  const Tensor out = at::zeros({bins + 1}, self.options());
+  if (self.numel() > 0) {
+    const Tensor flat = self.reshape(-1).to(at::kLong), outside = at::logical_or(at::lt(flat, low), at::gt(flat, high));
+    const Tensor bin = at::div(at::sub(flat, low).mul_(bins), at::full({}, high - low, flat.options()), "floor");
+    // The last bin includes its upper edge; values outside go to an extra bin, cut off below.
+    out.index_add_(0, bin.clamp_max_(bins - 1).masked_fill_(outside, bins),
+                   at::ones({1}, self.options()).expand(flat.sizes()));
+  }
+  decomposed(overload);
+  return out.narrow(0, 0, bins).clone();
+}
+
 std::optional<Tensor> histc(const Overload& overload, const Tensor& self, int64_t bins, const at::Scalar& min,
                             const at::Scalar& max) {
-  if (!self.is_floating_point() || bins <= 0 || !has_core_dtype(self)) return std::nullopt;
+  if (bins <= 0 || !has_core_dtype(self)) return std::nullopt;
+  if (at::isIntegralType(self.scalar_type(), /*includeBool=*/false))
+    return integer_histc(overload, self, bins, min.to<int64_t>(), max.to<int64_t>());
+  if (!self.is_floating_point()) return std::nullopt;
   double low = min.to<double>(), high = max.to<double>();
   if (low == high && self.numel() > 0) {
     low = at::amin(self).item<double>();

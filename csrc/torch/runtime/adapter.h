@@ -23,6 +23,9 @@ extern Runtime* mounted;
 inline Runtime& runtime() { return *mounted; }
 PinnedAllocator& pinned_allocator();
 
+// From now on, allocations ask torch whether a profiler wants to know of them.
+void report_memory_to_profilers();
+
 inline Device& device_at(c10::DeviceIndex index) {
   return runtime().device(index < 0 ? current_device(runtime()) : index);
 }

@@ -3,6 +3,8 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/COW.h>
 
+#include <atomic>
+
 #include "core/dispatch/write_watch.h"
 #include "runtime/adapter.h"
 #include "runtime/lazy_memory.h"
@@ -18,9 +20,17 @@ void report_memory(Device& device, void* address, int64_t bytes) {
                                    c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(device.index)));
 }
 
+// Set when the first profiler starts: until then, a load replaces two calls into torch.
+std::atomic<bool> profiler_started{false};
+
+// Whether a profiler wants to know of this thread's memory.
+inline bool reports_memory() {
+  return __builtin_expect(profiler_started.load(std::memory_order_relaxed), 0) && c10::memoryProfilingEnabled();
+}
+
 void release_block(void* context) {
   auto* const block = static_cast<Block*>(context);
-  if (__builtin_expect(!c10::memoryProfilingEnabled(), 1)) return CachingAllocator::release(block);
+  if (!reports_memory()) return CachingAllocator::release(block);
   Device& device = CachingAllocator::device_of(block);
   void* const address = CachingAllocator::address(block);
   const auto bytes = static_cast<int64_t>(CachingAllocator::requested_bytes(block));
@@ -59,7 +69,7 @@ class DeviceMemory final : public c10::DeviceAllocator {
     if (bytes == 0) return {nullptr, where};
     try {
       Block* block = device.allocator().allocate(bytes, current_stream(device));
-      if (__builtin_expect(c10::memoryProfilingEnabled(), 0)) {
+      if (reports_memory()) {
         report_memory(device, CachingAllocator::address(block), static_cast<int64_t>(bytes));
       }
       return {CachingAllocator::address(block), block, &release_block, where};
@@ -159,6 +169,8 @@ DeviceMemory* const device_memory = [] {
 PinnedMemory* const pinned_memory = new PinnedMemory;
 
 }  // namespace
+
+void report_memory_to_profilers() { profiler_started.store(true, std::memory_order_relaxed); }
 
 bool prepare_lazy_clone(c10::StorageImpl& storage) {
   if (c10::impl::cow::has_simple_data_ptr(storage) || c10::impl::cow::is_cow_data_ptr(storage.data_ptr())) return true;

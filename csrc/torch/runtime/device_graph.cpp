@@ -17,7 +17,7 @@ namespace py = pybind11;
 namespace hp::torch_adapter {
 namespace {
 
-// The pools of living graphs, by device and id.
+// The memory pools of existing graphs, by device and id.
 std::shared_ptr<MemoryPool> memory_pool(Device& device, c10::MempoolId_t id) {
   static auto* mutex = new std::mutex;
   static auto* pools = new std::map<std::pair<int, c10::MempoolId_t>, std::weak_ptr<MemoryPool>>;
@@ -25,7 +25,7 @@ std::shared_ptr<MemoryPool> memory_pool(Device& device, c10::MempoolId_t id) {
   std::weak_ptr<MemoryPool>& found = (*pools)[{device.index, id}];
   std::shared_ptr<MemoryPool> pool = found.lock();
   if (pool == nullptr) {
-    for (auto it = pools->begin(); it != pools->end();) {  // forget the pools that no graph uses any more
+    for (auto it = pools->begin(); it != pools->end();) {  // drop pools without a graph
       it = &it->second != &found && it->second.expired() ? pools->erase(it) : std::next(it);
     }
     found = pool = std::make_shared<MemoryPool>(device);
@@ -43,8 +43,8 @@ c10::MempoolId_t new_graph_pool() {
 TorchGraph::~TorchGraph() { abandon(); }
 
 void TorchGraph::capture_begin(c10::MempoolId_t pool) {
-  TORCH_CHECK(capture_ == nullptr, "this graph is capturing already: call capture_end first");
-  TORCH_CHECK(graph_ == nullptr, "this graph holds a capture: call reset() before you capture again");
+  TORCH_CHECK(capture_ == nullptr, "this graph is already capturing: call capture_end first");
+  TORCH_CHECK(graph_ == nullptr, "this graph already holds a capture: call reset() before you capture again");
   Device& device = device_at(-1);
   pool_ = pool == c10::MempoolId_t{0, 0} ? new_graph_pool() : pool;
   device_ = device.index;
@@ -54,7 +54,7 @@ void TorchGraph::capture_begin(c10::MempoolId_t pool) {
   capture_ = std::make_unique<GraphCapture>(current_stream(device), memory_pool(device, pool_));
 }
 
-// The captured draws did not take place: each replay makes them.
+// The captured draws did not happen: each replay makes them.
 void TorchGraph::restore_generator() {
   at::Generator generator = default_generator(static_cast<c10::DeviceIndex>(device_));
   std::lock_guard<std::mutex> lock(generator.mutex());
@@ -102,7 +102,7 @@ namespace {
 class AcceleratorGraph final : public at::GraphImplInterface {
  public:
   explicit AcceleratorGraph(const at::GraphImplArgs&) {}
-  // Every mode means: what this stream cannot capture is refused, other streams work as ever.
+  // All modes have the same effect: what this stream cannot capture is refused, and other streams are not affected.
   void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode) override { graph_.capture_begin(pool); }
   void capture_end() override { graph_.capture_end(); }
   void instantiate() override {}  // done by capture_end

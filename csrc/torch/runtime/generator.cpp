@@ -72,8 +72,8 @@ void PhiloxGenerator::philox_state(uint64_t increment, at::Tensor& seed, at::Ten
 }
 #endif
 
-// The first seed is that of the CPU's generator: a random number, or the argument of torch.manual_seed if the program
-// called it before the device was mounted.
+// The initial seed is the CPU generator's: random, or the argument of torch.manual_seed if the program called it before
+// the device was mounted.
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static const auto* generators = [] {
     auto* all = new std::vector<at::Generator>;

@@ -5,8 +5,8 @@
 
 namespace hp::torch_adapter {
 
-// Prepares a storage for c10's copy on write, which needs memory that is its own context. Writes are watched while that
-// memory lives. False if the memory was not allocated here.
+// Prepares a storage for c10's copy on write, which needs a DataPtr that is its own context. Writes are watched until
+// that memory is freed. False if the memory was not allocated here.
 bool prepare_lazy_clone(c10::StorageImpl& storage);
 
 }  // namespace hp::torch_adapter

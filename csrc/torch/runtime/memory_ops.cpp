@@ -156,7 +156,7 @@ bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
   return self.key_set() == from.key_set() || (dense(self) && dense(from));
 }
 
-// Kernels take addresses that do not separate a copy when they write: prepare_lazy_clone has calls watched instead.
+// Kernels write through raw addresses, which does not trigger the copy. prepare_lazy_clone intercepts calls instead.
 Tensor lazy_clone(const Tensor& self) {
   const CurrentDevice guard(self.device().index());
   if (!prepare_lazy_clone(*self.storage().unsafeGetStorageImpl())) return self.clone();

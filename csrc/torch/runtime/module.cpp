@@ -132,8 +132,10 @@ double time_add_out(const at::Tensor& a, const at::Tensor& b, at::Tensor out, in
 
 double time_empty(const at::Tensor& like, int64_t calls) {
   py::gil_scoped_release release;
-  const auto options = like.options();
-  return best_ns(calls, [&] { at::empty({2, 3}, options); });
+  const auto dtype = c10::optTypeMetaToScalarType(like.options().dtype_opt());
+  const std::optional<c10::Layout> layout = like.layout();
+  const std::optional<c10::Device> device = like.device();
+  return best_ns(calls, [&] { at::empty({2, 3}, dtype, layout, device, std::nullopt, std::nullopt); });
 }
 
 }  // namespace
@@ -204,4 +206,5 @@ PYBIND11_MODULE(HARDPOINT_TORCH_MODULE, m) {
   m.def("time_add", &time_add);
   m.def("time_add_out", &time_add_out);
   m.def("time_empty", &time_empty);
+  m.def("report_memory", &report_memory_to_profilers);
 }

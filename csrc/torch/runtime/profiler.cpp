@@ -2,16 +2,103 @@
 //
 // Kineto tells the session which operator a thread runs (pushCorrelationId). Each record becomes two activities linked
 // to that operator and joined by an arrow: the launch on the thread's row, and the kernel or copy on the stream's row.
+// Waits for the device are on the rows of their threads.
+//
+// Without Kineto (`use_kineto=False`), torch times operators itself with the events of Stubs.
 #include "runtime/profiler.h"
 
-#if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
+#include <c10/util/ApproximateClock.h>
+#include <torch/csrc/profiler/stubs/base.h>
+
+#include "core/tracing/host_events.h"
+#include "core/tracing/tracer.h"
+#include "runtime/adapter.h"
+
+namespace hp::torch_adapter {
+namespace {
+
+class Stubs final : public torch::profiler::impl::ProfilerStubs {
+ public:
+  bool enabled() const override { return true; }
+
+  void record(c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event,
+              int64_t* cpu_ns) const override {
+    Device& current = device_at(-1);
+    if (device != nullptr) *device = static_cast<c10::DeviceIndex>(current.index);
+    auto mark = std::make_shared<Mark>(current);
+    if (mark->event != nullptr) {
+      mark->event->record(current_stream(current));
+    } else {
+      current_stream(current).synchronize();
+    }
+    mark->host_ns = trace_clock_ns();
+    *event = std::move(mark);
+    if (cpu_ns != nullptr) *cpu_ns = c10::getTime();
+  }
+
+  // In microseconds.
+  float elapsed(const torch::profiler::impl::ProfilerVoidEventStub* from,
+                const torch::profiler::impl::ProfilerVoidEventStub* to) const override {
+    const auto& start = *static_cast<const Mark*>(from->get());
+    const auto& end = *static_cast<const Mark*>(to->get());
+    if (start.event == nullptr || &start.device != &end.device) {
+      return static_cast<float>(static_cast<double>(end.host_ns - start.host_ns) * 1e-3);
+    }
+    end.event->synchronize();
+    return static_cast<float>(start.event->elapsed_ms(*end.event) * 1e3);
+  }
+
+  void onEachDevice(std::function<void(int)> visit) const override {
+    const int before = current_device(runtime());
+    for (int index = 0; index < runtime().device_count(); ++index) {
+      set_current_device(runtime(), index);
+      visit(index);
+    }
+    set_current_device(runtime(), before);
+  }
+
+  void synchronize() const override { device_at(-1).synchronize(); }
+
+  // For profilers of vendors, of which the contract knows nothing.
+  void mark(const char*) const override {}
+  void rangePush(const char*) const override {}
+  void rangePop() const override {}
+
+ private:
+  // A point in a stream: an event, or the host's time once the stream is idle.
+  struct Mark {
+    Device& device;
+    Event* event = nullptr;
+    int64_t host_ns = 0;
+
+    explicit Mark(Device& device) : device(device) {
+      const Plugin& plugin = device.plugin;
+      if (plugin.has_events() && plugin.events.elapsed != nullptr) event = device.acquire_event(true);
+    }
+    Mark(const Mark&) = delete;
+    ~Mark() { device.release_event(event); }
+  };
+};
+
+void register_stubs() {
+  static Stubs stubs;
+  torch::profiler::impl::registerPrivateUse1Methods(&stubs);
+}
+
+}  // namespace
+}  // namespace hp::torch_adapter
+
+#if __has_include(<libkineto.h>)
 
 #define FMT_HEADER_ONLY 1  // torch does not export its copy of fmt
 #define USE_KINETO 1       // what torch itself was built with; guards the declarations of the next header
 #include <GenericTraceActivity.h>
 #include <libkineto.h>
 #include <output_base.h>
+#if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
+#define HP_KINETO_REGISTRY 1
+#endif
 
 #include <algorithm>
 #include <memory>
@@ -19,9 +106,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "core/tracing/tracer.h"
-#include "runtime/adapter.h"
 
 namespace hp::torch_adapter {
 namespace {
@@ -35,7 +119,7 @@ void update_correlation() {
   set_trace_correlation(!operators.empty() ? operators.back() : annotations.empty() ? 0 : annotations.back());
 }
 
-// torch knows no type for collectives of other devices than NVIDIA's: they are kernels there, too.
+// torch has no activity type for collectives of other devices, and shows NVIDIA's as kernels too.
 ActivityType activity_type(TraceKind kind) {
   const bool kernel = kind == TraceKind::kKernel || kind == TraceKind::kCollective;
   if (kind == TraceKind::kFill) return ActivityType::GPU_MEMSET;
@@ -48,10 +132,12 @@ class Session final : public libkineto::IActivityProfilerSession {
  public:
   void start() override {
     start_trace();
+    start_wait_trace();
     status_ = libkineto::TraceStatus::RECORDING;
   }
 
   void stop() override {
+    waits_ = stop_wait_trace();
     records_ = stop_trace();
     status_ = libkineto::TraceStatus::PROCESSING;
   }
@@ -72,6 +158,10 @@ class Session final : public libkineto::IActivityProfilerSession {
       if (record.launch_start_ns < start_ns || record.launch_start_ns > end_ns) continue;
       add(record, operator_of(static_cast<int32_t>(record.correlation)), logger);
     }
+    for (const HostEvent& wait : waits_) {
+      if (wait.device->plugin.name != runtime().name() || wait.start_ns < start_ns || wait.start_ns > end_ns) continue;
+      add(wait, operator_of(static_cast<int32_t>(wait.correlation)), logger);
+    }
     if (first <= last) buffer_->span = libkineto::TraceSpan(first, last, "hardpoint");
     buffer_->gpuOpCount = number_;
     for (const auto& [index, stream] : rows_) {
@@ -82,9 +172,10 @@ class Session final : public libkineto::IActivityProfilerSession {
     for (const auto& row : rows_) devices.insert(row.first);
     for (const int64_t index : devices) logger.handleDeviceInfo(info(index), first);
     records_.clear();
+    waits_.clear();
   }
 
-  // Kineto names the rows of GPUs after processTrace, and takes one name from here: the first device's.
+  // Kineto names the rows of GPUs after processTrace. It takes one name from here, the first device's.
   std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override {
     if (rows_.empty()) return nullptr;
     return std::make_unique<libkineto::DeviceInfo>(info(rows_.begin()->first));
@@ -116,17 +207,29 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   libkineto::GenericTraceActivity& new_activity(ActivityType type, const std::string& name, int64_t start, int64_t end,
-                                                const libkineto::ITraceActivity* linked, bool starts_arrow) {
+                                                const libkineto::ITraceActivity* linked) {
     buffer_->emplace_activity(buffer_->span, type, name);
     libkineto::GenericTraceActivity& activity = *buffer_->activities.back();
     activity.startTime = start;
     activity.endTime = end;
     activity.id = number_;
     activity.linked = linked;
+    return activity;
+  }
+
+  void join_arrow(libkineto::GenericTraceActivity& activity, bool starts) const {
     activity.flow.id = number_;
     activity.flow.type = libkineto::kLinkAsyncCpuGpu;
-    activity.flow.start = starts_arrow;
-    return activity;
+    activity.flow.start = starts;
+  }
+
+  void add(const HostEvent& wait, const libkineto::ITraceActivity* linked, libkineto::ActivityLogger& logger) {
+    ++number_;
+    auto& activity = new_activity(ActivityType::PRIVATEUSE1_RUNTIME, wait.name, wait.start_ns, wait.end_ns, linked);
+    activity.device = libkineto::processId();
+    activity.resource = activity.threadId = wait.thread;
+    activity.addMetadataQuoted("device", wait.device->name());
+    activity.log(logger);
   }
 
   void add(const TraceRecord& record, const libkineto::ITraceActivity* linked, libkineto::ActivityLogger& logger) {
@@ -134,14 +237,16 @@ class Session final : public libkineto::IActivityProfilerSession {
     const std::string device = record.device->name();
     if (record.thread != 0) {
       auto& launch = new_activity(ActivityType::PRIVATEUSE1_RUNTIME, std::string("launch ") + record.name,
-                                  record.launch_start_ns, record.launch_end_ns, linked, true);
+                                  record.launch_start_ns, record.launch_end_ns, linked);
+      join_arrow(launch, true);
       launch.device = libkineto::processId();
       launch.resource = launch.threadId = record.thread;
       launch.addMetadata("correlation", number_);
       launch.log(logger);
     }
 
-    auto& work = new_activity(activity_type(record.kind), record.name, record.start_ns, record.end_ns, linked, false);
+    auto& work = new_activity(activity_type(record.kind), record.name, record.start_ns, record.end_ns, linked);
+    join_arrow(work, false);
     work.device = static_cast<int32_t>(row_of(*record.device));
     work.resource = static_cast<int32_t>(record.stream);
     work.threadId = record.thread;
@@ -157,8 +262,9 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   std::vector<TraceRecord> records_;
+  std::vector<HostEvent> waits_;
   std::set<std::pair<int64_t, int64_t>> rows_;  // device, stream
-  // Activities point to its span, so it must not move.
+  // Must not move: activities point to its span.
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
   int32_t number_ = 0;
 };
@@ -169,7 +275,7 @@ class Profiler final : public libkineto::IActivityProfiler {
   const std::set<ActivityType>& availableActivities() const override { return activities_; }
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& types,
                                                                  const libkineto::Config&) override {
-    // Asked for the CPU alone, torch still lists our launches.
+    // torch lists our launches even if only the CPU is profiled.
     if (types.count(ActivityType::CONCURRENT_KERNEL) == 0) return nullptr;
     return std::make_unique<Session>();
   }
@@ -187,8 +293,13 @@ class Profiler final : public libkineto::IActivityProfiler {
 }  // namespace
 
 void register_profiler() {
-  torch::profiler::impl::PrivateUse1ProfilerRegistry::instance().registerFactory(
-      [] { return std::make_unique<Profiler>(); });
+  register_stubs();
+  const auto make = [] { return std::make_unique<Profiler>(); };
+#ifdef HP_KINETO_REGISTRY
+  torch::profiler::impl::PrivateUse1ProfilerRegistry::instance().registerFactory(make);
+#else
+  libkineto::api().registerProfilerFactory(make);  // torch before 2.13 has no registry
+#endif
 }
 
 }  // namespace hp::torch_adapter
@@ -196,7 +307,7 @@ void register_profiler() {
 #else
 
 namespace hp::torch_adapter {
-void register_profiler() {}
+void register_profiler() { register_stubs(); }
 }  // namespace hp::torch_adapter
 
 #endif

@@ -22,7 +22,7 @@ struct ArgumentDevices {
   void add(const at::Tensor& tensor) {
     if (!tensor.defined()) return;
     device |= tensor.is_privateuseone();
-    // A number that is wrapped as a tensor accompanies tensors of any device.
+    // A wrapped number may accompany tensors of any device.
     cpu |= tensor.is_cpu() && !tensor.unsafeGetTensorImpl()->is_wrapped_number();
   }
 };
@@ -37,7 +37,7 @@ std::unique_ptr<at::ObserverContext> count_call(const at::RecordFunction& call) 
     }
   }
   if (found.device) {
-    // A program that uses the device pays for the sample no longer. An exact count goes on.
+    // Stop sampling once the device is in use. An exact count continues.
     const bool enough = device_samples.fetch_add(1, std::memory_order_relaxed) + 1 == kEnoughSamples;
     const at::CallbackHandle handle = sampler.load();
     if (enough && sampled_period.load() > 1 && handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(handle);

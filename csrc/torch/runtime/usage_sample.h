@@ -11,8 +11,8 @@ struct OperatorUse {
   int64_t cpu = 0;     // calls with CPU tensors only
 };
 
-// Looks at one call in `period`, in every thread, until the device was seen in use; with 1, counts all calls. The calls
-// between pay a decrement of torch's own countdown. Only the first call of this function has an effect.
+// Samples one call in `period`, in every thread, until the device is found in use; with 1, counts all calls. Other
+// calls cost a decrement of torch's own countdown. Only the first call of this function has an effect.
 void start_usage_sample(int64_t period);
 OperatorUse operator_use();
 

@@ -27,15 +27,23 @@ class Kernel(Generic[P, R]):
         name: The standard operator.
         function: The Python function.
         strided: Whether the function accepts any strides.
+        channels_last: Whether it accepts channels last besides contiguous tensors.
         device: Name of the device it serves, or None while it is not registered.
     """
 
-    def __init__(self, name: str, function: Callable[P, R], *, strided: bool = False) -> None:
+    def __init__(
+        self, name: str, function: Callable[P, R], *, strided: bool = False, channels_last: bool = False
+    ) -> None:
         self.name = name
         self.function = function
         self.strided = strided
+        self.channels_last = channels_last
         self.device: str | None = None
         functools.update_wrapper(self, function)
+
+    def bound(self, function: Callable[Q, T]) -> Kernel[Q, T]:
+        """The same kernel with another function: the method of a plug-in's instance."""
+        return Kernel(self.name, function, strided=self.strided, channels_last=self.channels_last)
 
     def register(self, device: str) -> Kernel[P, R]:
         """Serve the operator on a mounted device, in front of the device's present kernel."""
@@ -56,7 +64,8 @@ class Kernel(Generic[P, R]):
             return None
 
         handle = tvm_ffi.convert(call)
-        flags = core.KERNEL_PYTHON | (core.KERNEL_STRIDED if self.strided else 0)
+        flags = core.KERNEL_PYTHON
+        flags |= core.KERNEL_STRIDED * self.strided | core.KERNEL_CHANNELS_LAST * self.channels_last
         self._token = core.override_kernel(device, self.name, handle.__chandle__(), flags)
         self._target, self._handle = target, handle
         self.device = device
@@ -89,7 +98,9 @@ class Kernel(Generic[P, R]):
         return self if instance is None else MethodType(self.function, instance)
 
 
-def kernel(name: str, *, device: str | None = None, strided: bool = False) -> Callable[[Callable[P, R]], Kernel[P, R]]:
+def kernel(
+    name: str, *, device: str | None = None, strided: bool = False, channels_last: bool = False
+) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     """Serve a standard operator with a Python function.
 
     The function takes the outputs first, then the inputs, then the attributes. Tensors are TVM-FFI tensors, which
@@ -113,10 +124,13 @@ def kernel(name: str, *, device: str | None = None, strided: bool = False) -> Ca
         name: The standard operator, such as ``add``.
         device: The mounted device to serve. May be omitted if only one is mounted.
         strided: Pass tensors with any strides. By default tensors arrive contiguous.
+        channels_last: Pass all images and volumes in channels-last layout if the largest one has it. Declined calls are
+            repeated with contiguous tensors.
     """
 
     def decorate(function: Callable[P, R]) -> Kernel[P, R]:
-        made = Kernel(name, function.function if isinstance(function, Kernel) else function, strided=strided)
+        plain = function.function if isinstance(function, Kernel) else function
+        made = Kernel(name, plain, strided=strided, channels_last=channels_last)
         if not _is_class_body(sys._getframe(1)):
             return made.register(device or only_mounted("kernel(name, device=...)"))
         if device is not None:

@@ -57,8 +57,8 @@ class Overload:
     sources: Mapping[str, str] = field(default_factory=dict)
     #: For ``custom``: the adapter's function computes the output shape although torch has a structured kernel.
     custom_shape: bool = False
-    #: The adapter's function must take every call, because the CPU has no kernel of that name, or one that answers
-    #: for the CPU.
+    #: The adapter's function must take every call, because the CPU has no kernel of that name, or one whose result
+    #: describes the CPU.
     device_only: bool = False
     #: For ``custom``: tensor arguments that may be on the host.
     host: tuple[str, ...] = ()
@@ -105,6 +105,14 @@ class Op:
     variants: Mapping[str, Expression] = field(default_factory=dict)
     #: torch dtype name -> relative and absolute tolerance against the CPU; torch's default for other dtypes.
     tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    #: The result is bool, whatever the inputs are.
+    boolean: bool = False
+
+    @property
+    def keeps_floats(self) -> bool:
+        """Whether the operator accepts floating-point inputs and returns their dtype."""
+        each = [e for e in (self.expression, *self.variants.values()) if isinstance(e, Mapping)]
+        return not self.boolean and all("float" in e for e in each)
 
 
 PLAIN = Overload()

@@ -11,7 +11,7 @@ OPS = (
             f"attention(query, key, value, mask; causal, scale, dropout, {STATE})",
             "out, lse: dropout(softmax(scale query key^T + mask)) value, and the log-sum-exp of each query",
         ),
-        # The CPU's choice is among its own kernels, which the device does not have.
+        # The CPU's function chooses among CPU kernels, which the device does not have.
         aten={
             "_fused_sdp_choice": Overload(device_only=True),
             "_scaled_dot_product_fused_attention_overrideable": Overload(),

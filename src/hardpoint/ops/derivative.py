@@ -15,7 +15,7 @@ def _gradient(name: str, expression: str, arguments: str = "grad, self") -> Op:
 
 
 def _holomorphic(name: str, real_expression: str, complex_expression: str, arguments: str = "grad, self") -> Op:
-    """A gradient for complex numbers, too: the derivative is conjugated."""
+    """A gradient that also serves complex numbers: the derivative is conjugated."""
     doc = f"the gradient of {name}" + (", from its result" if "result" in arguments else "")
     expressions = {"float": real_expression, "complex": complex_expression}
     return pointwise_op(f"{name}_backward({arguments})", doc, "", expressions)
@@ -52,6 +52,20 @@ FUNCTIONS = (
         "clip_to_norm(self, norm; max)",
         "self scaled down to norm max if its norm is larger",
         "norm > max ? self * (max / norm) : self",
+    ),
+    pointwise_op(
+        "kl_div(self, target)",
+        "the Kullback-Leibler divergence of target, probabilities or their logarithms, from log-probabilities",
+        "",
+        variants={
+            "probabilities": {"float": "target <= 0 ? (T)0 : target * (M(log)(target) - self)"},
+            "logarithms": {"float": "M(exp)(target) * (target - self)"},
+        },
+    ),
+    _op(
+        "log_loss(self, target; epsilon)",
+        "the cross entropy of the probability self with the label target",
+        "-target * M(log)(self + epsilon) - ((T)1 - target) * M(log)((T)1 - self + epsilon)",
     ),
 )
 
@@ -100,6 +114,20 @@ OF_ONE = (
 )
 
 OF_TWO = (
+    pointwise_op(
+        "kl_div_backward(grad, target)",
+        "the gradient of kl_div for the log-probabilities",
+        "",
+        variants={
+            "probabilities": {"float": "target <= 0 ? (T)0 : -target * grad"},
+            "logarithms": {"float": "-M(exp)(target) * grad"},
+        },
+    ),
+    _gradient(
+        "log_loss",
+        "grad * (((T)1 - target) / ((T)1 - self + epsilon) - target / (self + epsilon))",
+        "grad, self, target; epsilon",
+    ),
     _side("maximum", "self", "self > other ? grad : self == other ? grad / (T)2 : (T)0"),
     _side("maximum", "other", "self < other ? grad : self == other ? grad / (T)2 : (T)0"),
     _side("minimum", "self", "self < other ? grad : self == other ? grad / (T)2 : (T)0"),

@@ -1,5 +1,7 @@
 """Pointwise operators: arithmetic, comparison, logic, rounding, powers and the elementary functions."""
 
+from dataclasses import replace
+
 from hardpoint.ops import PLAIN, Expression, Iteration, Op, Overload, pointwise_op
 
 
@@ -38,7 +40,13 @@ def comparison(name: str, sign: str) -> Op:
     expression: Expression = f"self {sign} other"
     if name in ("eq", "ne"):
         expression = everywhere(f"self {sign} other", complex=f"M({name})(self, other)")
-    return binary(name, f"out = self {sign} other", expression, f"{name}.Tensor {name}.Scalar")
+    made = binary(name, f"out = self {sign} other", expression, f"{name}.Tensor {name}.Scalar")
+    return replace(made, boolean=True)
+
+
+def predicate(name: str, doc: str, expression: Expression) -> Op:
+    """A test of one number, with a bool output."""
+    return replace(unary(name, doc, expression), boolean=True)
 
 
 def logical(name: str, doc: str, expression: str) -> Op:
@@ -264,9 +272,9 @@ COMPARISON = (
         ),
         iteration="unary",
     ),
-    unary("isposinf", "whether self is +inf", {"float": "M(isinf)(self) && self > 0", "int": "0", "bool": "0"}),
-    unary("isneginf", "whether self is -inf", {"float": "M(isinf)(self) && self < 0", "int": "0", "bool": "0"}),
-    unary("signbit", "whether self is negative", {"float": "M(signbit)(self)", "int": "self < 0", "bool": "0"}),
+    predicate("isposinf", "whether self is +inf", {"float": "M(isinf)(self) && self > 0", "int": "0", "bool": "0"}),
+    predicate("isneginf", "whether self is -inf", {"float": "M(isinf)(self) && self < 0", "int": "0", "bool": "0"}),
+    predicate("signbit", "whether self is negative", {"float": "M(signbit)(self)", "int": "self < 0", "bool": "0"}),
 )
 
 LOGIC = (

@@ -14,6 +14,9 @@ CPU_NAMES = {
     "convolution_backward_overrideable": "convolution_backward",
 }
 
+#: Overloads whose CPU kernels lack integers, which other devices have: they run in float64.
+FLOAT64_ON_CPU = ("histc", "histc.out")
+
 #: Function in programs -> overloads that serve it on a device; rules accept either name.
 DEVICE_OVERLOADS = {
     "conv1d": ("convolution_overrideable", "convolution_backward_overrideable"),

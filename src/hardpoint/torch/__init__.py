@@ -34,6 +34,7 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
     from hardpoint.inductor import hooks
     from hardpoint.kernels import specializer
     from hardpoint.torch import _adapter, _exit, usage
+    from hardpoint.triton import driver_choice
 
     with _lock:
         if _mounted is not None:
@@ -54,6 +55,7 @@ def mount(plugin: LoadedPlugin | None = None) -> str:
         _mounted = plugin.name
         fallback.check_early_rules()
         hooks.install(_mounted)
+        driver_choice.install()
         usage.start(_mounted, adapter)
         integrations.activate(_mounted)
         return _mounted
@@ -87,10 +89,20 @@ def name_conflict(name: str) -> str | None:
 def _expose(name: str, adapter: Any) -> None:
     import torch
 
-    from hardpoint.torch import _device_module, distributed, dlpack, fake_impls, ipc, tensor_repr
+    from hardpoint.torch import (
+        _device_module,
+        distributed,
+        dlpack,
+        fake_impls,
+        ipc,
+        memory_reports,
+        rng_operators,
+        tensor_repr,
+    )
 
     torch.utils.rename_privateuse1_backend(name)
-    torch._register_device_module(name, _device_module.make(name, adapter))
+    module = _device_module.make(name, adapter)
+    torch._register_device_module(name, module)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
@@ -98,4 +110,6 @@ def _expose(name: str, adapter: Any) -> None:
     tensor_repr.register(name)
     dlpack.register(name)
     fake_impls.register()
+    rng_operators.register(name, module)
+    memory_reports.register(adapter)
     distributed.register(name, adapter)

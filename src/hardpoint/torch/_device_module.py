@@ -272,7 +272,7 @@ class _MemoryFunctions(_Functions):
         return free, total
 
     def memory_summary(self, device: Any = None, abbreviated: bool = False) -> str:
-        """The allocator's statistics as a table for humans."""
+        """The allocator's statistics as a readable table."""
         index = self.index(device)
         return memory_summary.text(self.device_name, index, self.memory_stats(index), abbreviated)
 

@@ -6,8 +6,10 @@ Collectives that the plug-in implements run on the device; the others are staged
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import secrets
+import sys
 import time
 from datetime import timedelta
 from typing import Any
@@ -40,6 +42,7 @@ def register(device: str, adapter: Any) -> None:
 
     dist.Backend.register_backend(BACKEND, create, devices=[device])
     _set_default_backends(device)
+    _split_by_new_groups(device)
 
 
 def rendezvous(store: Any, rank: int, size: int, timeout: timedelta) -> str:
@@ -98,3 +101,37 @@ def _set_default_backends(device: str) -> None:
         return group, store
 
     c10d._new_process_group_helper = with_default
+
+
+def _split_by_new_groups(device: str) -> None:
+    """Let ``split_group`` make new groups: there is no communicator to split.
+
+    Device meshes of several dimensions split the default group if it was created with a ``device_id``.
+    """
+    from torch.distributed import device_mesh
+    from torch.distributed import distributed_c10d as c10d
+
+    split = getattr(c10d, "split_group", None)
+    if split is None:
+        return
+    parameters = inspect.signature(split)
+
+    @functools.wraps(split)
+    def split_group(*arguments: Any, **options: Any) -> Any:
+        given = parameters.bind(*arguments, **options).arguments
+        parent = given.pop("parent_pg", None) or c10d._get_default_group()
+        parts = given.pop("split_ranks", None)
+        if f"{device}:{BACKEND}" not in str(c10d._world.pg_backend_config.get(parent)) or not parts:
+            return split(*arguments, **options)
+        members = c10d.get_process_group_ranks(parent)
+        for part in parts:
+            ranks = [members[rank] for rank in sorted(part)]
+            if c10d.get_rank() in ranks:
+                backend = given.pop("backend", None) or str(c10d._world.pg_map[parent][0])
+                return c10d.new_group(ranks, backend=backend, use_local_synchronization=True, **given)
+        return None
+
+    modules: tuple[Any, ...] = (c10d, device_mesh, sys.modules["torch.distributed"])
+    for module in modules:
+        if getattr(module, "split_group", None) is split:
+            module.split_group = split_group

@@ -1,6 +1,6 @@
 """DLPack for the device under its own name.
 
-torch knows the device type of the extension slot only as "privateuse1", so it rejects a renamed device.
+torch knows the device type of the extension slot only as "privateuse1" and rejects a renamed device.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def register(name: str) -> None:
 
     @functools.wraps(export)
     def export_in_order(self: Any, *, stream: Any = -1, **options: Any) -> Any:
-        # A consumer that names no stream (None) may use any: it gets finished work. -1 asks for no synchronization.
+        # A consumer that names no stream (None) may use any, so the work must be finished. -1: no synchronization.
         if self.device.type == name and stream is None:
             torch.accelerator.current_stream(self.device).synchronize()
         return export(self, stream=stream, **options)

@@ -61,7 +61,7 @@ class _Captured:
         self.output_gradients: list[torch.Tensor | None] = []
         self.gradients: list[torch.Tensor | None] = []
         self.outputs_spec: Any = None
-        self.group: list[_Captured] = [self]  # they share a memory pool
+        self.group: list[_Captured] = [self]  # callables that share a memory pool
 
     def _differentiable(self, outputs: Any) -> list[torch.Tensor]:
         return [output for output in outputs if output.requires_grad]
@@ -96,7 +96,7 @@ class _Captured:
         self.outputs = tuple(output.detach() for output in self.outputs)  # drops the autograd graph of the capture
 
     def save_accumulated(self) -> None:
-        """Copy gradients that ``parameter.grad`` holds: their memory may be that of a forward's intermediate values."""
+        """Copy the gradients in ``parameter.grad``: a forward pass may use the same memory for intermediate values."""
         gradients = self.gradients[len(self.inputs) :]
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             held = parameter.grad
@@ -118,7 +118,7 @@ class _Captured:
         original, training = self.function.forward, self.function.training
 
         def forward(*arguments: Any) -> Any:
-            # The graph has the mode that the module was captured in.
+            # The graph has the mode (training or evaluation) of the capture.
             return call(*arguments) if self.function.training == training else original(*arguments)
 
         self.function.forward = forward

@@ -11,7 +11,7 @@ Pool = tuple[int, int]
 
 
 class Graph:
-    """Device work that was captured once and can be replayed. Memory of the capture stays in use until ``reset``."""
+    """Device work that is captured once and replayed. The capture's memory stays in use until ``reset``."""
 
     #: The compiled adapter; set in the device's own subclass.
     adapter: Any = None
@@ -24,7 +24,7 @@ class Graph:
     def capture_begin(self, pool: Pool | None = None, capture_error_mode: str = "global") -> None:
         """Start to capture the current stream, which must not be the default stream. Prefer ``torch.<device>.graph``.
 
-        Every error mode means the same: what cannot be captured is refused, and other threads and streams go on.
+        All error modes have the same effect: what cannot be captured is refused; other threads and streams continue.
         """
         self._graph.capture_begin((0, 0) if pool is None else pool)
 
@@ -110,7 +110,7 @@ class capture:
 
 
 def make(name: str, adapter: Any, module: Any) -> dict[str, Any]:
-    """What ``torch.<name>`` offers."""
+    """The members of ``torch.<name>``."""
     own = type(f"{name.capitalize()}Graph", (Graph,), {"adapter": adapter, "device_name": name})
     own.__module__ = f"torch.{name}"
     context = type("graph", (capture,), {"module": module, "__module__": f"torch.{name}", "__doc__": capture.__doc__})
@@ -121,7 +121,7 @@ def make(name: str, adapter: Any, module: Any) -> dict[str, Any]:
         return first, second
 
     def is_current_stream_capturing() -> bool:
-        """Whether the current stream captures a graph."""
+        """Whether the current stream is capturing a graph."""
         return bool(adapter.is_current_stream_capturing())
 
     def make_graphed_callables(

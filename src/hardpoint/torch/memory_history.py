@@ -13,7 +13,7 @@ from hardpoint.debug.trace import capture_lines
 
 
 class MemoryHistory:
-    """The functions of ``torch.<device>.memory`` that record and show who allocated what."""
+    """The functions of ``torch.<device>.memory`` that record allocations and show their origin."""
 
     def __init__(self, name: str, adapter: Any) -> None:
         self._name = name
@@ -31,11 +31,11 @@ class MemoryHistory:
         global_record_annotations: bool = False,
         skip_actions: list[str] | None = None,
     ) -> None:
-        """Record allocations and frees with their Python stacks, as ``torch.cuda.memory._record_memory_history`` does.
+        """Record allocations and frees with their stacks, as ``torch.cuda.memory._record_memory_history`` does.
 
         ``enabled``: None turns it off, ``"state"`` keeps the stacks of live memory, ``"all"`` also the last
         ``max_entries`` events. ``context``: None keeps no stacks, ``"alloc"`` those of allocations, ``"all"`` also
-        those of frees. Stacks are of Python, whatever ``stacks`` asks for. Applies to all devices.
+        those of frees. ``stacks``: ``"python"``, or ``"all"`` with the frames of C++ first. Applies to all devices.
         """
         if clear_history:
             core.clear_memory_history()
@@ -48,7 +48,7 @@ class MemoryHistory:
             raise ValueError(f"stacks must be 'python' or 'all', not {stacks!r}")
         capture_lines()
         kept = {None: "none", "state": "alloc", "alloc": "alloc", "all": "all"}[context]
-        core.start_memory_history(0 if enabled == "state" else max_entries, kept)
+        core.start_memory_history(0 if enabled == "state" else max_entries, kept, stacks == "all")
 
     def snapshot(self, device: Any = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
         """Segments, blocks and, while history is on, the events of every device; as ``torch.cuda.memory._snapshot``."""

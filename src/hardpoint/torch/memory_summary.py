@@ -12,7 +12,7 @@ _WIDTH = 75
 
 def _scaled(units: tuple[str, ...], step: int, limit: int, width: int) -> Callable[[int, int], str]:
     def format_number(value: int, like: int) -> str:
-        """The value in the unit that suits another one, so that rows of a group agree."""
+        """The value in a unit that suits another value, so that all rows of a group have the same unit."""
         unit = 0
         while like >= limit and unit < len(units) - 1:
             value, like, unit = value // step, like // step, unit + 1

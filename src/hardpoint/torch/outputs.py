@@ -9,8 +9,8 @@ from typing import Any
 def write_results(targets: Sequence[Any], results: Sequence[Any], resize: bool = True) -> None:
     """Copy results to outputs. Only empty outputs are resized.
 
-    torch's operators differ in which other dtypes and sizes they accept, and whether they warn: a RuntimeError sends
-    such calls to the CPU tier, which does as torch's CPU kernel does.
+    torch's operators differ in which other dtypes and sizes they accept, and whether they warn. A RuntimeError sends
+    such calls to the CPU tier, where torch's CPU kernel decides.
     """
     for target, result in zip(targets, results, strict=True):
         resizable = resize and target.numel() == 0

@@ -1,4 +1,4 @@
-"""Tells when a program mounted a device but ran on the CPU, as libraries that do not know the device make it do."""
+"""Warns about a program that mounts a device but runs on the CPU, as it does if a library does not know the device."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-#: One operator call in so many is looked at. ``hardpoint doctor --program`` sets 1, before torch is imported.
+#: One operator call in this many is sampled. ``hardpoint doctor --program`` sets 1 before torch is imported.
 sample_period = 256
-#: Fewer CPU operators than these prove nothing: a program may load data and end.
+#: Fewer CPU operators than this prove nothing: the program may only load data.
 JUDGED_OPERATORS = 5000
-#: The least share of the operators for a device that is in use.
+#: Minimum share of operators on a device that is in use.
 LEAST_SHARE = 0.01
 
 
@@ -30,12 +30,12 @@ class OperatorUse:
 
     @property
     def unused(self) -> bool:
-        """Whether the device was left out of a program that computes."""
+        """Whether the program computes, but not on the device."""
         return self.cpu >= JUDGED_OPERATORS and self.device < LEAST_SHARE * (self.device + self.cpu)
 
 
 def start(name: str, adapter: Any) -> None:
-    """Begin to sample, and judge when the process ends, unless ``HARDPOINT_USAGE_WARNING=0``."""
+    """Start sampling, and check the result when the process ends, unless ``HARDPOINT_USAGE_WARNING=0``."""
     if os.environ.get("HARDPOINT_USAGE_WARNING") == "0":
         return
     adapter.start_usage_sample(sample_period)
@@ -43,7 +43,7 @@ def start(name: str, adapter: Any) -> None:
 
 
 def operator_use() -> OperatorUse:
-    """The operators that ran in this process so far."""
+    """The operators that have run in this process."""
     from hardpoint import _runtime
     from hardpoint.torch import _adapter
 
@@ -53,7 +53,7 @@ def operator_use() -> OperatorUse:
 
 
 def _warn(name: str, process: int) -> None:
-    if os.getpid() != process or sample_period == 1:  # a fork; the doctor, which prints its own report
+    if os.getpid() != process or sample_period == 1:  # a forked child, or the doctor, which prints its own report
         return
     use = operator_use()
     if use.unused:

@@ -103,14 +103,7 @@ typedef float random_real;
 #else
 #define RANDOM_NORMAL_LEAST 1.17549435e-38f
 #endif
-/* Only as many bits as the type's mantissa, so that rounding never yields 1. */
-#if defined(T_IS_F16)
-#define RANDOM_UNIT(b, k) ((float)(hp_i32)(b.w[k] >> 21) * 4.8828125e-4f)
-#elif defined(T_IS_BF16)
-#define RANDOM_UNIT(b, k) ((float)(hp_i32)(b.w[k] >> 24) * 3.90625e-3f)
-#else
 #define RANDOM_UNIT(b, k) ((float)(hp_i32)(b.w[k] >> 8) * 5.9604645e-8f)
-#endif
 #define RANDOM_LOG(b, k) random_log_f32(b.w[k])
 #if DIST == DIST_NORMAL || DIST == DIST_LOG_NORMAL
 #define RANDOM_NORMAL(b, k) hp_from_bits_f32(b.w[k])
@@ -118,6 +111,12 @@ typedef float random_real;
 #endif
 #define RANDOM_CAUCHY(b, k) random_cauchy_f32(b.w[k])
 #endif
+
+/* A number in [p, q) also after rounding to T. */
+HP_FN random_real random_between(random_real unit, random_real p, random_real q) {
+  const random_real x = unit * (q - p) + p;
+  return T_get(T_put((T_c)x)) < T_get(T_put((T_c)q)) ? x : p;
+}
 
 #ifdef WIDE
 #define RANDOM_EACH (WIDE ? 2 : 4)
@@ -182,8 +181,7 @@ HP_KERNEL(fill)(HP_GLOBAL T* out, hp_i64 elements, hp_i64 seed, hp_i64 start, do
   const random_real p = (random_real)a, q = (random_real)b;
 #endif
 #if DIST == DIST_UNIFORM
-  const random_real width = q - p;
-#define RANDOM_VALUE(block, k) (RANDOM_UNIT(block, k) * width + p)
+#define RANDOM_VALUE(block, k) random_between(RANDOM_UNIT(block, k), p, q)
 #elif DIST == DIST_NORMAL
 #define RANDOM_VALUE(block, k) (RANDOM_NORMAL(block, k) * q + p)
 #elif DIST == DIST_LOG_NORMAL
@@ -296,12 +294,12 @@ HP_KERNEL(dropout_backward)(HP_GLOBAL T* out, HP_GLOBAL const T* grad, HP_GLOBAL
 HP_KERNEL(rrelu)(HP_GLOBAL T* out, HP_GLOBAL T* noise, HP_GLOBAL const T* from, hp_i64 elements, hp_i64 seed,
                  hp_i64 start, double lower, double upper) {
   RANDOM_RANGE
-  const random_real p = (random_real)lower, width = (random_real)(upper - lower);
-#define RANDOM_LEAK(block, k, at)                                                          \
-  {                                                                                        \
-    const T_c x = T_get(from[at]), slope = x <= 0 ? RANDOM_UNIT(block, k) * width + p : 1; \
-    noise[at] = T_put(slope);                                                              \
-    out[at] = T_put(x <= 0 ? x * slope : x);                                               \
+  const random_real p = (random_real)lower, q = (random_real)upper;
+#define RANDOM_LEAK(block, k, at)                                                                    \
+  {                                                                                                  \
+    const T_c x = T_get(from[at]), slope = x <= 0 ? random_between(RANDOM_UNIT(block, k), p, q) : 1; \
+    noise[at] = T_put(slope);                                                                        \
+    out[at] = T_put(x <= 0 ? x * slope : x);                                                         \
   }
   RANDOM_FOR_BLOCKS(RANDOM_ONE_BY_ONE, RANDOM_LEAK)
 }

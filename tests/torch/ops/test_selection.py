@@ -44,6 +44,8 @@ def test_nonzero_and_masks(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     assert_same(torch.nonzero, x)
     assert_same(lambda x: torch.nonzero(x.transpose(0, -1)) if x.dim() else torch.nonzero(x), x)
     assert_same(lambda x: torch.nonzero_static(x, size=5, fill_value=-7), x)
+    # As torch's meta function says of accelerators.
+    assert torch.nonzero_static(x.to("sim"), size=5).stride() == (1, 5)
     assert_same(lambda x: torch.count_nonzero(x), x)
     assert_same(lambda x, m: x.masked_select(m), x, mask)
     assert_same(lambda x, m: x.masked_fill(m, 1), x, mask)
@@ -175,6 +177,13 @@ def test_counting() -> None:
         assert_same(lambda y: torch.histc(y, 37), y)
         assert_same(lambda y: torch.histc(y, 10, -1, 1.5), y)
         assert_same(lambda y: torch.histc(y, 4, 0, 0), torch.full((5,), 2.0, dtype=dtype))
+    # The CPU has no histogram of integers; programs use it on accelerators, as transformers for mixtures of experts.
+    for dtype in (torch.int64, torch.int32, torch.uint8):
+        y = torch.tensor([0, 1, 2, 2, 3, 9, 9, 17], dtype=dtype, device="sim")
+        for arguments in ((4, 0, 3), (3, 1, 10), (5,), (2, 4, 4)):
+            counts = torch.histc(y, *arguments)
+            assert counts.dtype == dtype
+            assert counts.tolist() == torch.histc(y.cpu().double(), *arguments).tolist()
     assert_same(lambda i: torch.nn.functional.one_hot(i, 300), x[:50])
 
 

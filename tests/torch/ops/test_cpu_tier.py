@@ -416,6 +416,18 @@ def test_dtypes(dtype):
     close(torch.flip(x.sim(), [0]), torch.flip(x, [0]))
 
 
+def test_complex32_is_computed_in_complex64():
+    x = torch.tensor([[1 + 2j, 3 - 1j], [0.5j, -2.0]])
+    half = x.to(torch.complex32).sim()
+    for function in (torch.sum, torch.mean, lambda x: x.cumsum(0), lambda x: x @ x, lambda x: x[0] @ x[1]):
+        assert function(half).dtype is torch.complex32
+        close(function(half).cpu().to(torch.complex64), function(x), rtol=2e-3, atol=2e-3)
+    out = torch.empty(2, dtype=torch.complex32, device="sim")
+    close(torch.sum(half, 0, out=out).cpu().to(torch.complex64), x.sum(0), rtol=2e-3, atol=2e-3)
+    # The other operand decides the dtype of the result.
+    assert torch.dot(x[0].sim(), half[0].to(torch.complex64)).dtype is torch.complex64
+
+
 def test_foreach_in_place():
     tensors = [torch.ones(2, device="sim"), torch.arange(3.0, device="sim")[::2]]
     torch._foreach_mul_(tensors, 3.0)

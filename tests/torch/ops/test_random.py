@@ -83,9 +83,8 @@ def test_rule_of_uniform(dtype, offset, counted):
     generator = torch.Generator(device="sim").manual_seed(seed)
     generator.set_offset(offset)
     drawn = torch.empty(n, dtype=dtype, device="sim").uniform_(generator=generator)
-    digits = DIGITS[dtype]
-    expected = [(w >> (32 - digits)) / 2**digits for w in words(seed, offset, n)]
-    assert drawn.tolist() == expected
+    unit = torch.tensor([(w >> 8) / 2**24 for w in words(seed, offset, n)]).to(dtype)
+    assert drawn.tolist() == torch.where(unit < 1, unit, 0).tolist()
     assert generator.get_offset() == offset + 11
     assert counted()["aten::uniform_"] == {"portable": 1}
 
@@ -196,6 +195,10 @@ def test_low_precision(dtype):
     step = 2.0 ** -DIGITS[dtype]
     assert unit.max() == 1 - step  # never 1
     assert abs(unit.mean() - (0.5 - step / 2)) < 5 * 0.289 / math.sqrt(SAMPLES)
+    assert len(unit.unique()) > 1000  # finer near zero
+    other = torch.empty(SAMPLES, dtype=dtype, device="sim").uniform_(1, 2)
+    assert other.min() == 1
+    assert other.max() == 2 - 2 * step
     normal = torch.empty(SAMPLES, dtype=dtype, device="sim").normal_().float().cpu()
     assert abs(normal.mean()) < 5 / math.sqrt(SAMPLES)
     assert abs(normal.std() - 1) < 0.01

@@ -101,6 +101,40 @@ def test_unsupported_calls_use_other_paths() -> None:
     assert mask.grad is not None
 
 
+def test_a_mask_beside_is_causal_is_refused() -> None:
+    q, k, v = (x.sim() for x in inputs(torch.float32, 1, 2, 2, 9, 9, 8, 8))
+    with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set when is_causal=True"):
+        F.scaled_dot_product_attention(q, k, v, torch.ones(9, 9, dtype=torch.bool, device="sim"), is_causal=True)
+
+
+def test_choice_of_the_implementation() -> None:
+    q, k, v = inputs(torch.float32, 1, 2, 2, 9, 9, 8, 8)
+    check(q, k, v)
+    for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.OVERRIDEABLE):
+        with sdpa_kernel(backend):
+            check(q, k, v)
+    with sdpa_kernel(SDPBackend.MATH):
+        check(q, k, v, fused=False)
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
+        check(q, k, v, fused=False)
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True):
+        check(q, k, v)
+        check(q[0], k[0], v[0], fused=False)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION), pytest.raises(RuntimeError, match="No viable backend"):
+        F.scaled_dot_product_attention(q[0].sim(), k[0].sim(), v[0].sim())
+
+
+def test_dropout_of_matrix_products() -> None:
+    """MATH draws the same numbers as dropout does."""
+    q, k, v = (x.sim() for x in inputs(torch.float64, 2, 3, 3, 5, 7, 8, 8))
+    torch.manual_seed(3)
+    with sdpa_kernel(SDPBackend.MATH):
+        actual = F.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    torch.manual_seed(3)
+    expected = F.dropout((q @ k.mT / 8**0.5).softmax(-1), 0.5) @ v
+    torch.testing.assert_close(actual, expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", [(1, 2, 2, 200, 130, 64, 64), (2, 4, 2, 70, 65, 33, 20)], ids=str)
 def test_dropout(shape: tuple[int, ...], dtype: torch.dtype) -> None:

@@ -160,3 +160,22 @@ def test_errors_are_torchs() -> None:
         x[torch.tensor([True, False], device="sim")]
     with pytest.raises(IndexError, match="must be long"):
         torch.ops.aten.index.Tensor(x, [torch.tensor([0.5], device="sim")])
+    with pytest.raises(IndexError, match="at least one index"):
+        torch.ops.aten.index.Tensor(x, [])
+    with pytest.raises(RuntimeError, match=r"indices should be either on cpu or .* \(cpu\)"):
+        torch.ones(3)[torch.tensor([0], device="sim")]
+    with pytest.raises(RuntimeError, match=r"indices should be either on cpu or .* \(sim:0\)"):
+        x[:, torch.tensor([0], device="sim:1")]
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_errors_of_values_are_torchs(accumulate: bool) -> None:
+    indices = ((torch.tensor([0, 1]),), (torch.tensor([True, False, True]),), (torch.tensor(True),))
+    for index in indices:
+        messages = []
+        for device in ("cpu", "sim"):
+            x, values = torch.ones(3, 4, device=device), torch.ones(5, 1, 3, 4, device=device)
+            with pytest.raises(Exception, match="shape mismatch: value tensor") as caught:
+                x.index_put_(tuple(i.to(device) for i in index), values, accumulate)
+            messages.append((caught.type, str(caught.value)))
+        assert messages[0] == messages[1]

@@ -207,3 +207,26 @@ def test_unpooling_is_not_deterministic(dims: int) -> None:
             module(x, torch.zeros_like(x, dtype=torch.int64))
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_volumes_without_a_batch_keep_their_layout() -> None:
+    x = torch.randn(1, 4, 5, 6, 5).contiguous(memory_format=torch.channels_last_3d).squeeze(0)
+    for ours, right in zip(
+        F.max_pool3d(x.to("sim"), 2, return_indices=True), F.max_pool3d(x, 2, return_indices=True), strict=True
+    ):
+        assert ours.stride() == right.stride()
+        assert torch.equal(ours.cpu(), right)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_fractional_pooling_refuses_wrong_samples(rank: int) -> None:
+    function = getattr(F, f"fractional_max_pool{rank}d")
+    x = torch.randn(2, 3, *[6] * rank, device="sim")
+    for samples, message in (
+        (torch.rand(0, 3, rank), "size.0. no less then input batch size"),
+        (torch.rand(2, 4, rank), "size.1. equals to input channel size"),
+        (torch.rand(2, 3, rank + 1), f"size.2. equals to {rank}"),
+        (torch.rand(2, 3, rank).double(), "same dtype as input"),
+    ):
+        with pytest.raises(RuntimeError, match=f"Expect _random_samples.*{message}"):
+            function(x, 2, [2] * rank, _random_samples=samples.to("sim"))

@@ -200,6 +200,26 @@ def test_channels_last_is_preserved() -> None:
     assert layer(x.contiguous()).is_contiguous()
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("of", ["input", "weight", "both"])
+def test_gradients_are_channels_last_if_an_operand_is(of: str, transposed: bool) -> None:
+    layer = (torch.nn.ConvTranspose2d if transposed else torch.nn.Conv2d)(4, 6, 2)
+    x = torch.randn(2, 4, 5, 5)
+    if of != "weight":
+        x = x.to(memory_format=torch.channels_last)
+    if of != "input":
+        layer.to(memory_format=torch.channels_last)
+    results = []
+    for device in ("cpu", "sim"):
+        layer, x = layer.to(device), x.detach().to(device).requires_grad_()
+        out = layer(x)
+        results.append([out, *torch.autograd.grad((out * out).sum(), [x, layer.weight])])
+    for mine, right in zip(*reversed(results), strict=True):
+        assert mine.is_contiguous(memory_format=torch.channels_last)
+        assert mine.stride() == right.stride()
+        torch.testing.assert_close(mine.cpu(), right, rtol=1e-4, atol=1e-4)
+
+
 def test_infinities_stay_in_their_channel() -> None:
     x, weight = torch.randn(2, 3, 9, 9), torch.randn(4, 3, 3, 3)
     x[1, 0, 4, 8] = float("inf")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+import hardpoint
+
 SHAPES = [(3,), (7, 5), (), (64, 65), (4097,), (2, 3, 4), (9000,), (0, 3)]
 
 FUSED: list[tuple[type[torch.optim.Optimizer], dict[str, Any]]] = [
@@ -185,3 +187,18 @@ def test_update_scale(found, tracker, scale, counted):
         results.append((value.tolist(), count.tolist()))
     assert results[0] == results[1]
     assert counted()["aten::_amp_update_scale_"] == {"portable": 1}
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_strides_of_dimensions_of_size_one(fused: bool) -> None:
+    """Gradients of depthwise convolutions may have other ones than their weights, with elements in the same order."""
+    weight, gradient = torch.randn(4, 1, 3, 3), torch.randn(4, 1, 3, 3)
+    devices: dict[str, torch.Tensor] = {}
+    for device in ("cpu", "sim"):
+        parameter = torch.nn.Parameter(weight.clone().to(device))
+        parameter.grad = gradient.to(device).as_strided((4, 1, 3, 3), (9, 1, 3, 1))
+        hardpoint.reset_counters()
+        torch.optim.AdamW([parameter], lr=0.1, fused=fused, foreach=not fused).step()
+        devices[device] = parameter.detach().cpu()
+    assert not [name for name, tiers in hardpoint.counters().items() if "cpu" in tiers]
+    torch.testing.assert_close(devices["sim"], devices["cpu"])

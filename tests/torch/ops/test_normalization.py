@@ -161,6 +161,21 @@ def test_group_norm_of_an_empty_batch() -> None:
     assert not on_cpu("normalization")
 
 
+@pytest.mark.parametrize(("channels", "plane", "groups"), [(6, 0, 2), (6, 0, 6), (0, 3, 2)])
+def test_group_norm_of_no_elements(channels: int, plane: int, groups: int) -> None:
+    """As on the CPU: means of 0, an undefined deviation, and gradients of the weight that are NaN."""
+    x, w, b = torch.randn(2, channels, plane), torch.randn(channels), torch.randn(channels)
+    hardpoint.reset_counters()
+    expected = torch.native_group_norm(x, w, b, 2, channels, plane, groups, 1e-5)
+    found = torch.native_group_norm(*(t.to("sim") for t in (x, w, b)), 2, channels, plane, groups, 1e-5)
+    shape = (2, channels, plane, groups, [True, True, True])
+    expected += torch.ops.aten.native_group_norm_backward(x, x, expected[1], expected[2], w, *shape)
+    found += torch.ops.aten.native_group_norm_backward(x.to("sim"), x.to("sim"), *found[1:3], w.to("sim"), *shape)
+    for ours, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.cpu(), right, equal_nan=True)
+    assert not on_cpu("normalization")
+
+
 def test_batch_norm_of_statistics_with_gaps_and_of_nothing() -> None:
     x, w, b = torch.randn(7, 4, 5), torch.randn(4), torch.randn(4)
     kept = torch.rand(4, 6) + 0.5

@@ -167,3 +167,17 @@ def test_gradients():
     sum(t.sum() for t in torch._foreach_mul(a, a)).backward()
     for t in a:
         torch.testing.assert_close(t.grad, 2 * t.detach())
+
+
+@pytest.mark.parametrize("name", ["add_", "mul_", "sqrt_", "zero_", "copy_", "lerp_"])
+def test_writes_are_counted(name: str) -> None:
+    """A backward pass that needs the overwritten values must fail."""
+    more: dict[str, Any] = {"add_": (1.0,), "mul_": ([torch.ones(3).sim()],), "copy_": ([torch.ones(3).sim()],)}
+    more["lerp_"] = ([torch.ones(3).sim()], 0.5)
+    x = torch.ones(3).sim().requires_grad_()
+    y = x.exp()
+    with torch.no_grad():
+        getattr(torch, f"_foreach_{name}")([y], *more.get(name, ()))
+    assert y._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

@@ -186,3 +186,24 @@ def test_embedding_backward(by_frequency: bool, padding: int | None) -> None:
         grads.append(w.grad.cpu())
     assert not on_cpu(*INDEX)
     torch.testing.assert_close(grads[1], grads[0])
+
+
+def test_put_is_refused_in_deterministic_mode() -> None:
+    x, index, values = torch.zeros(3, device="sim"), torch.tensor([0, 0], device="sim"), torch.ones(2, device="sim")
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match="put_ does not have a deterministic implementation"):
+            x.put_(index, values)
+        assert x.put_(index, values, accumulate=True).tolist() == [2, 0, 0]
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_index_add_with_alpha_of_another_type() -> None:
+    index = torch.tensor([1, 0, 1])
+    for alpha, dtype in ((2.5, torch.int32), (1.5, torch.int64), (2, torch.float32), (True, torch.int8)):
+        x, source = torch.ones(2, 3, dtype=dtype), torch.arange(9).reshape(3, 3).to(dtype)
+        ours = x.to("sim").index_add(0, index.to("sim"), source.to("sim"), alpha=alpha)
+        assert torch.equal(ours.cpu(), x.index_add(0, index, source, alpha=alpha))
+    with pytest.raises(RuntimeError, match="cannot be converted to type float"):
+        torch.ones(2, device="sim").index_add(0, index[:1].to("sim"), torch.ones(1, device="sim"), alpha=1j)
