@@ -343,6 +343,50 @@ def hybrid(kind: str) -> None:
     print(f"{kind} {losses[0]:.6f}")
 
 
+def sharded_losses(level: str) -> None:
+    """Sharding of gradients ("os_g") or also of parameters ("p_g_os"), against one process with the whole batch."""
+    from paddle.distributed.sharding import group_sharded_parallel
+
+    ranks = Ranks()
+    rng = np.random.default_rng(SEED)
+    inputs, targets = (rng.standard_normal((8, width)).astype("float32") for width in (16, 8))
+    weights = [rng.standard_normal(shape).astype("float32") * 0.2 for shape in ((16, 64), (64, 8))]
+
+    def train(size: int, rank: int) -> list[float]:
+        layers: list[paddle.nn.Layer] = [paddle.nn.Linear(*weight.shape) for weight in weights]
+        for layer, weight in zip(layers, weights, strict=True):
+            layer.weight.set_value(weight)
+        model = paddle.nn.Sequential(layers[0], paddle.nn.ReLU(), layers[1])
+        optimizer = paddle.optimizer.AdamW(0.01, parameters=model.parameters())
+        if size > 1:
+            # Smaller parameters than segment_size are not split in stage 3.
+            model, optimizer, _ = group_sharded_parallel(model, optimizer, level, segment_size=256)
+        x, y = (paddle.to_tensor(array[rank::size]) for array in (inputs, targets))
+        losses = []
+        for _ in range(4):
+            loss = ((model(x) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            mean = loss.detach()
+            if size > 1:
+                dist.all_reduce(mean)
+            losses.append(float(mean) / size)
+        return losses
+
+    losses = train(ranks.size, ranks.rank)
+    np.testing.assert_allclose(losses, train(1, 0), atol=1e-5)
+    print(f"{level} {losses[0]:.6f}")
+
+
+def parallel_and_sharded() -> None:
+    """Tensor parallelism, then stages 2 and 3 of sharding, in one set of processes."""
+    hybrid("mp")
+    paddle.set_device(f"sim:{dist.get_rank()}")
+    sharded_losses("os_g")
+    sharded_losses("p_g_os")
+
+
 def failure(kind: str) -> None:
     """The last rank misbehaves; the others report it, and every rank exits."""
     dist.init_parallel_env()

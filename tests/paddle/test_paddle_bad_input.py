@@ -123,3 +123,11 @@ def test_a_label_out_of_range_is_an_index_error(label, weighted):
         paddle.nn.functional.cross_entropy(scores, labels, weight=weight, ignore_index=-100).numpy()
     losses = paddle.nn.functional.cross_entropy(scores, labels, ignore_index=label, reduction="none").numpy()
     np.testing.assert_allclose(losses.ravel(), np.log(5) * np.array([1, 1, 0, 1]), rtol=1e-6)
+
+
+def test_bounds_in_the_wrong_order_are_refused():
+    x = paddle.to_tensor([-2.0, 0.5, 2.0])
+    assert paddle.clip(x, 1.0, 1.0).tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match="max should be greater than or equal to min"):
+        paddle.clip(x, 1.0, -1.0)
+    assert x.clip_(-1.0, 1.0).tolist() == [-1, 0.5, 1]

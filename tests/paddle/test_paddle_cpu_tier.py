@@ -151,7 +151,7 @@ def test_optimizers(rng, name):
 
 @pytest.mark.parametrize("rule", ["phi::sigmoid_cross_entropy.*=cpu", ".*=cpu"])
 def test_in_place_composition_under_a_rule(rng, counted, rule):
-    """The CPU tier gets the inputs as they were: no step of the composition has overwritten them."""
+    """The CPU tier gets the original inputs, which no step of the composition has overwritten."""
     logits, labels = rng.standard_normal((3, 4)).astype("float32"), rng.random((3, 4)).astype("float32")
     x = paddle.to_tensor(logits, stop_gradient=False)
     with hardpoint.fallback(rule):

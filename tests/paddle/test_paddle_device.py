@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import resource
 
 import numpy as np
 import paddle
@@ -95,3 +96,16 @@ def test_nothing_is_written_past_an_older_table(size):
     slots = {"set_device": 4, "create_event": 11, "allocate": 27, "copy_h2d": 34, "count": 50, "capability": 59}
     assert all(table[slot] != 0 for slot in slots.values())
     assert list(table)[60:] == [0] * 240
+
+
+def test_copies_of_small_tensors_start_no_thread() -> None:
+    tensor = paddle.base.core.DenseTensor()
+    tensor.set(np.float32([[1, 2], [3, 4]]), paddle.CustomPlace("sim", 1))
+    assert tensor._get_float_element(2) == 3
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    for i in range(200):
+        tensor._set_float_element(2, float(i))
+        assert tensor._get_float_element(2) == i
+    # The thread that Paddle starts for each copy would be waited for, some 600 times.
+    assert resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before < 200
+    assert np.array(tensor).tolist() == [[1, 2], [199, 4]]

@@ -120,6 +120,10 @@ def test_hybrid_parallel(way: str, kind: str, seed: int, tmp_path: Path) -> None
     check_all(run_ranks(f"hybrid:{kind}", seed, tmp_path, way=way), rf"{kind} \d")
 
 
+def test_parallel_and_sharded_on_four_ranks(seed: int, tmp_path: Path) -> None:
+    check_all(run_ranks("parallel_and_sharded", seed, tmp_path, size=4), r"(?s)mp \d.*os_g \d.*p_g_os \d")
+
+
 @both_ways
 @pytest.mark.parametrize("kind", ["killed", "late", "shape"])
 def test_absent_rank_is_named(way: str, kind: str, seed: int, tmp_path: Path) -> None:

@@ -152,3 +152,22 @@ def test_put_along_axis_with_negative_indices(rng, counted, reduce):
     np.testing.assert_array_equal(x.grad.numpy(), left)
     np.testing.assert_array_equal(y.grad.numpy(), weight[ALONG, columns])
     assert_on_device()
+
+
+def test_a_value_that_cannot_be_broadcast_is_refused():
+    x, value, rows = paddle.zeros([4, 5, 4]), paddle.ones([3]), paddle.to_tensor([0, 1])
+    with pytest.raises(ValueError, match="broadcast"):
+        paddle.index_put(x, (rows,), value)
+    assert float(x.sum()) == 0
+    # Shapes are not checked when the program is built.
+    paddle.enable_static()
+    try:
+        with paddle.static.program_guard(paddle.static.Program()):
+            x = paddle.static.data("x", [4, 5, 4], "float32")
+            y = paddle.static.setitem(x, [[0, 1], [2, 3]], paddle.static.data("value", [3], "float32"))
+            feed = {"x": np.zeros([4, 5, 4], "float32"), "value": np.ones(3, "float32")}
+            executor = paddle.static.Executor(paddle.CustomPlace("sim", 0))
+            with pytest.raises(ValueError, match="broadcast"):
+                executor.run(feed=feed, fetch_list=[y])
+    finally:
+        paddle.disable_static()

@@ -352,9 +352,40 @@ def test_losses_of_pairs(rng, counted, dtype):
         hit,
         np.abs(w),
     )
+    # A label between 0 and 1.
+    check(
+        lambda x, y, w: F.binary_cross_entropy_with_logits(x, y.detach(), reduction="none", pos_weight=w.detach()),
+        x,
+        p,
+        np.abs(w),
+    )
     for delta in (0.5, 1.0):
         check(lambda x, y, d=delta: F.smooth_l1_loss(x, y, reduction="none", delta=d), 2 * x, y)
     assert_on_device()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("log_target", [False, True])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum", "batchmean"])
+def test_divergence(rng, counted, reduction, log_target, dtype):
+    (x,) = numbers(rng, (4, 7))
+    target = rng.random((4, 7)).astype("float32")
+    target[0, :3] = 0  # probabilities of 0 contribute nothing
+    tolerance = {"float32": 1e-5, "float64": 1e-11, "float16": 5e-3, "bfloat16": 4e-2}[dtype]
+
+    def loss(x, target):
+        given = paddle._C_ops.kldiv_loss(x, target.detach(), reduction, log_target)
+        return given, F.kl_div(x, target.detach(), reduction, log_target)
+
+    assert_same(loss, x, target, dtype=dtype, grad=True, tolerance=tolerance)
+    assert counted()["phi::kldiv_loss"] == {"decomposition": 2}
+    assert_on_device()
+
+
+def test_log_loss(rng, counted):
+    p, hit = rng.random((6, 1)).astype("float32"), (rng.random((6, 1)) > 0.5).astype("float32")
+    assert_same(lambda p, y: F.log_loss(p, y.detach(), 1e-3), p, hit, grad=True, tolerance=1e-5)
+    assert counted()["phi::log_loss"] == counted()["phi::log_loss_grad"] == {"portable": 1}
 
 
 def test_label_smoothing(rng, counted):
@@ -462,6 +493,15 @@ RESAMPLED = {
 @pytest.mark.parametrize("name", RESAMPLED)
 def test_resampling(rng, counted, name):
     assert_same(lambda x: F.interpolate(x, **RESAMPLED[name]), *numbers(rng, (2, 3, 5, 6)), grad=True, tolerance=1e-5)
+    assert_on_device()
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("shape", [(3, 2, 5, 7), (1, 1, 1, 4), (2, 3, 6, 1)])
+def test_affine_grid(rng, counted, shape, aligned):
+    (theta,) = numbers(rng, (shape[0], 2, 3))
+    assert_same(lambda x: F.affine_grid(x, shape, align_corners=aligned), theta, grad=True, tolerance=1e-5)
+    assert counted()["phi::affine_grid"] == counted()["phi::affine_grid_grad"] == {"decomposition": 1}
     assert_on_device()
 
 

@@ -223,3 +223,26 @@ def test_vendor_kernel_runs_the_step():
         optimizer.step()
     assert hardpoint.counters()["phi::sgd"] == {"vendor": 1}
     assert parameter.numpy().tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize("make", [optim.RAdam, optim.NAdam])
+def test_saved_state(rng, make):
+    """These optimizers keep a number for each element. All are saved, for a run on another device."""
+    start = rng.standard_normal((3, 4)).astype("float32")
+
+    def state(device):
+        paddle.set_device(device)
+        parameter = paddle.create_parameter([3, 4], "float32")
+        parameter.set_value(paddle.to_tensor(start))
+        optimizer = make(0.05, parameters=[parameter])
+        for _ in range(2):
+            (parameter * parameter).sum().backward()
+            optimizer.step()
+            optimizer.clear_grad()
+        saved = [x.numpy() for x in optimizer.state_dict().values() if isinstance(x, paddle.Tensor)]
+        return sorted(saved, key=lambda x: float(x.sum()))
+
+    found, expected = state("sim:0"), state("cpu")
+    assert len(found) == len(expected) >= 5
+    for f, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-6)

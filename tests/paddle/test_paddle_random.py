@@ -100,3 +100,19 @@ def test_generator_state():
     first = paddle.randn([50]).numpy()
     paddle.set_rng_state(state, "sim:0")
     np.testing.assert_array_equal(paddle.randn([50]).numpy(), first)
+
+
+def test_the_seed_reaches_static_graphs():
+    """Set in static graph mode, in which Paddle has no current device."""
+    numbers = []
+    paddle.enable_static()
+    try:
+        for seed in (5, 5, 6):
+            with paddle.static.program_guard(paddle.static.Program()):
+                paddle.seed(seed)
+                program, drawn = paddle.static.default_main_program(), paddle.uniform([100])
+                numbers.append(paddle.static.Executor(paddle.CustomPlace("sim", 0)).run(program, fetch_list=[drawn])[0])
+    finally:
+        paddle.disable_static()
+    assert np.array_equal(numbers[0], numbers[1])
+    assert not np.array_equal(numbers[0], numbers[2])

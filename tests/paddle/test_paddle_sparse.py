@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import paddle
 import pytest
 from comparison import assert_same
 from paddle import sparse
@@ -36,6 +37,47 @@ def matrices(rng) -> list[np.ndarray]:
 def test_results_and_gradients(matrices, counted, name):
     assert_same(CASES[name], *matrices, grad=name not in WITHOUT_GRADIENT)
     assert any("coo" in operator or "csr" in operator for operator in counted())
+
+
+def use_twice(x: Any) -> Any:
+    x = x.to_sparse_coo(2)
+    return sparse.tanh(x).to_dense() + 2 * sparse.nn.functional.relu(x).to_dense() + sparse.sin(x).to_dense()
+
+
+def test_gradients_of_a_tensor_used_several_times_are_added(matrices):
+    """Paddle adds them in place on its own devices, and drops the sum on others."""
+    assert_same(use_twice, matrices[0], grad=True)
+
+
+def test_gradients_of_values_are_added(matrices):
+    def use(x: Any) -> Any:
+        x = x.to_sparse_coo(2)
+        return sparse.nn.functional.relu(x).values() + x.values() * 3 + sparse.tanh(x).values()
+
+    assert_same(use, matrices[0], grad=True)
+
+
+def test_gradients_of_several_uses_with_paddle_grad(matrices):
+    found = {}
+    for device in ("cpu", "sim:0"):
+        paddle.set_device(device)
+        x = paddle.to_tensor(matrices[0], stop_gradient=False)
+        found[device] = paddle.grad(use_twice(x).sum(), x)[0].numpy()
+    np.testing.assert_allclose(found["sim:0"], found["cpu"], rtol=1e-6)
+
+
+def test_values_of_gradients_can_be_added(matrices):
+    """Outside of a backward pass an addition has no other effect, even of values that share memory with gradients."""
+    dense = [paddle.to_tensor(matrix, stop_gradient=False) for matrix in (matrices[0], matrices[0] * 2)]
+    parts = [x.to_sparse_coo(2) for x in dense]
+    for part in parts:
+        part.retain_grads()
+        sparse.tanh(part).to_dense().sum().backward()
+    first, second = (part.grad.values() for part in parts)
+    before = first.numpy(), second.numpy()
+    total = (first + second).numpy()
+    np.testing.assert_allclose(total, before[0] + before[1], rtol=1e-6)
+    np.testing.assert_array_equal(second.numpy(), before[1])
 
 
 def test_convolution(rng):

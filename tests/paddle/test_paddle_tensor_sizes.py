@@ -35,7 +35,7 @@ def assert_same_static(build, feeds: list[dict[str, np.ndarray]]) -> None:
     for run, right in zip(found, expected, strict=True):
         for f, e in zip(run, right, strict=True):
             assert (f.shape, f.dtype) == (e.shape, e.dtype)
-            np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-5)  # sums of terms up to 1 that cancel
 
 
 def images(seed, *sizes: tuple[int, int]) -> list[np.ndarray]:

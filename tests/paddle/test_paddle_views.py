@@ -68,3 +68,25 @@ def test_in_place_change_of_dtype(rng):
     assert_same(lambda x, y: x.clone().equal_(y), *(rng.integers(0, 2, (2, 5000)).astype("float32")))
     assert_same(lambda x: x.clone().cast_("float64"), rng.standard_normal(5000).astype("float32"))
     assert_same(lambda x: x.clone().cast_("int16"), (rng.standard_normal(5000) * 9).astype("float32"))
+
+
+def test_a_detached_variable_shares_memory():
+    """In programs of the old IR."""
+    paddle.enable_static()
+    try:
+        with (
+            paddle.pir_utils.OldIrGuard(),
+            paddle.static.scope_guard(paddle.static.Scope()),
+            paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()),
+        ):
+            x = paddle.static.data("x", [3, 2], "float32")
+            x.persistable = True
+            detached, executor = x.detach(), paddle.static.Executor(paddle.CustomPlace("sim", 0))
+            program, scope = paddle.static.default_main_program(), paddle.static.global_scope()
+            first = executor.run(program, feed={"x": np.ones([3, 2], "float32")}, fetch_list=[x, detached])
+            assert [array.sum() for array in first] == [6, 6]
+            detached.set_value(np.full([3, 2], 7, "float32"), scope)
+            again = executor.run(program, fetch_list=[x, detached])
+            assert [array.sum() for array in again] == [42, 42]
+    finally:
+        paddle.disable_static()

@@ -129,7 +129,7 @@ class Call {
   // The attribute as Paddle's variant type.
   phi::Attribute attribute(int i) const;
 
-  // Whether the object is also one of the inputs, as in programs that update a variable in place.
+  // Whether the output is also one of the inputs, as in programs that update a variable in place.
   bool is_input(const DenseTensor& tensor) const;
   // Whether every input that has elements is contiguous, on the device and of a dtype that core knows.
   bool inputs_ready() const;

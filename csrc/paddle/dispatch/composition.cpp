@@ -1,10 +1,15 @@
 #include "dispatch/composition.h"
 
+#include <paddle/phi/core/enforce.h>
+
 #include "core/tensor/copy_views.h"
 #include "ops/creation.h"
 #include "ops/reduction.h"
 
 namespace hp::paddle_adapter {
+
+StandardOp copy_op("copy");
+
 namespace {
 
 template <class T>
@@ -55,6 +60,10 @@ ShapedView& ShapedView::expand(int ndim, const int64_t* sizes) {
   while (view_.ndim < ndim) unsqueeze(0);
   for (int d = 0; d < ndim; ++d) {
     if (sizes_[d] == sizes[d]) continue;
+    // Paddle's shape functions do not check every operand, and not in graphs.
+    PADDLE_ENFORCE_EQ(sizes_[d], 1,
+                      common::errors::InvalidArgument("dimension %d has size %d, which cannot be broadcast to %d", d,
+                                                      sizes_[d], sizes[d]));
     sizes_[d] = sizes[d];
     strides_[d] = 0;
   }

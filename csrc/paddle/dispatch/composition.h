@@ -29,6 +29,9 @@ class StandardOp {
   BindingCache bindings_;
 };
 
+// The operator that most compositions need.
+extern StandardOp copy_op;
+
 class PointwiseOp : public StandardOp {
  public:
   explicit PointwiseOp(const char* standard) : StandardOp(standard), kernels_(pointwise_kernels(standard)) {}

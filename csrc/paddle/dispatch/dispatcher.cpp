@@ -1,5 +1,6 @@
-// Registers every dense or sparse CPU kernel of Paddle for the plug-in's device, and dispatches the calls: from the
-// stubs (dygraph) or a KernelContext (graph), to the function the kernel is mapped to, else to the CPU tier.
+// Registers every dense or sparse CPU kernel of Paddle for the plug-in's device, and dispatches its calls. They come
+// from a stub (dygraph) or a KernelContext (graph), and go to the function that the kernel is mapped to, else to the
+// CPU tier.
 #include <paddle/phi/common/tensor_ref.h>
 #include <paddle/phi/core/custom_kernel.h>
 #include <paddle/phi/core/enforce.h>
@@ -15,6 +16,7 @@
 #include "dispatch/call.h"
 #include "dispatch/call_stubs.h"
 #include "dispatch/sparse_call.h"
+#include "dispatch/sparse_gradients.h"
 #include "dispatch/tool_intercept.h"
 
 namespace hp::paddle_adapter {
@@ -63,8 +65,8 @@ bool overwrites_input(const Call& call) {
   return false;
 }
 
-// Without portable kernels, a composition may find out after some steps that the device lacks one. The CPU tier then
-// needs the inputs as they were.
+// Without portable kernels, a composition may fail after some steps because the device lacks a kernel. The CPU tier
+// then needs the original inputs.
 bool can_compose(const Call& call) {
   if (!call.kernel.op->allows(Tier::kDecomposition)) return false;
   return call.device.plugin.compiler.compile != nullptr || !overwrites_input(call);
@@ -151,7 +153,7 @@ std::vector<phi::DataType> read_output_dtypes(const PhiKernel& kernel) {
   std::vector<phi::DataType> dtypes;
   for (const auto& output : kernel.cpu.args_def().output_defs()) {
     phi::DataType dtype = output.dtype;
-    // A kernel that stands in for a 16-bit one: its own dtype becomes the call's.
+    // A kernel that replaces a 16-bit one: its own dtype becomes the call's.
     if (kernel.widened && dtype == phi::DataType::FLOAT32) dtype = kernel.dtype;
     // Only the first output of a kernel without a CPU counterpart is known to have the kernel's dtype.
     if (!kernel.cpu.IsValid() && !dtypes.empty()) dtype = phi::DataType::UNDEFINED;
@@ -170,8 +172,8 @@ std::map<std::pair<std::string, phi::DataType>, int>& kernel_indices() {
   return *indices;
 }
 
-// The index of a kernel for one dtype, shared by all plug-ins; added on first use. -1 if it takes tensors that are
-// neither dense nor sparse, or no stub is left.
+// The index of a kernel for one dtype, shared by all plug-ins and added on first use. -1 if the kernel takes tensors
+// that are neither dense nor sparse, or if no stub is left.
 int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel& cpu, bool widened) {
   const auto [entry, added] = kernel_indices().emplace(std::make_pair(name, dtype), -1);
   if (!added) return entry->second;
@@ -186,8 +188,8 @@ int kernel_index(const std::string& name, phi::DataType dtype, const phi::Kernel
   auto kernel = std::make_unique<PhiKernel>();
   if (!read_signature(cpu.args_def(), *kernel)) {
     auto sparse = std::make_unique<SparseKernel>();
-    if (widened || !read_sparse_signature(cpu.args_def(), *sparse)) return -1;
     describe(sparse->kernel);
+    if (widened || !read_sparse_signature(cpu.args_def(), *sparse)) return -1;
     entry->second = num_kernels;
     sparse_kernels[num_kernels] = sparse.release();
     return num_kernels++;
@@ -206,7 +208,7 @@ bool left_to_paddle(const std::string& name, const phi::KernelKeyMap& variants) 
 #include "generated/left_to_paddle.inc"
   };
   if (listed.count(name) != 0) return true;
-  // Paddle's STRIDED kernels make views, in eager mode only; a graph needs the other ones.
+  // Paddle's STRIDED kernels make views, and only in eager mode: a graph needs the others.
   for (const auto& [key, kernel] : variants) {
     if (key.backend() == phi::Backend::CUSTOM && key.layout() != phi::DataLayout::STRIDED) return true;
   }
@@ -356,18 +358,50 @@ void CallReader::read(Call& call, ArgumentReader& reader) {
   }
 }
 
+namespace {
+
+template <class T>
+const phi::TensorBase* optional_tensor(const void* address) {
+  const auto& tensor = *static_cast<const paddle::optional<T>*>(address);
+  return tensor ? tensor.get_ptr() : nullptr;
+}
+
+template <class T>
+void append_list(paddle::small_vector<const phi::TensorBase*>& tensors, const void* address) {
+  for (const T* tensor : *static_cast<const std::vector<const T*>*>(address)) tensors.push_back(tensor);
+}
+
+}  // namespace
+
 void CallReader::read(Call& call, const SparseKernel& sparse, SparseArguments& arguments, ArgumentReader& reader) {
   for (const TensorKind kind : sparse.inputs) {
     const void* address = reader.pointer<const void>();
-    if (kind == TensorKind::kOptionalDense) {
-      const auto& tensor = *static_cast<const paddle::optional<DenseTensor>*>(address);
-      arguments.inputs.push_back(tensor ? tensor.get_ptr() : nullptr);
-    } else if (kind == TensorKind::kCoo) {
-      arguments.inputs.push_back(static_cast<const phi::SparseCooTensor*>(address));
-    } else if (kind == TensorKind::kCsr) {
-      arguments.inputs.push_back(static_cast<const phi::SparseCsrTensor*>(address));
-    } else {
-      arguments.inputs.push_back(static_cast<const DenseTensor*>(address));
+    auto& tensors = arguments.inputs.emplace_back();
+    switch (kind) {
+      case TensorKind::kDense:
+        tensors.push_back(static_cast<const DenseTensor*>(address));
+        break;
+      case TensorKind::kOptionalDense:
+        tensors.push_back(optional_tensor<DenseTensor>(address));
+        break;
+      case TensorKind::kCoo:
+        tensors.push_back(static_cast<const phi::SparseCooTensor*>(address));
+        break;
+      case TensorKind::kCsr:
+        tensors.push_back(static_cast<const phi::SparseCsrTensor*>(address));
+        break;
+      case TensorKind::kRows:
+        tensors.push_back(static_cast<const phi::SelectedRows*>(address));
+        break;
+      case TensorKind::kOptionalRows:
+        tensors.push_back(optional_tensor<phi::SelectedRows>(address));
+        break;
+      case TensorKind::kRowsList:
+        append_list<phi::SelectedRows>(tensors, address);
+        break;
+      case TensorKind::kTensorList:
+        append_list<phi::TensorBase>(tensors, address);
+        break;
     }
   }
   for (int i = 0; i < call.num_attributes(); ++i) read_attribute(call, i, reader);
@@ -377,6 +411,8 @@ void CallReader::read(Call& call, const SparseKernel& sparse, SparseArguments& a
       arguments.outputs.push_back(static_cast<phi::SparseCooTensor*>(address));
     } else if (kind == TensorKind::kCsr) {
       arguments.outputs.push_back(static_cast<phi::SparseCsrTensor*>(address));
+    } else if (kind == TensorKind::kRows) {
+      arguments.outputs.push_back(static_cast<phi::SelectedRows*>(address));
     } else {
       arguments.outputs.push_back(static_cast<DenseTensor*>(address));
     }
@@ -386,7 +422,9 @@ void CallReader::read(Call& call, const SparseKernel& sparse, SparseArguments& a
 void CallReader::read(Call& call, const SparseKernel& sparse, SparseArguments& arguments, phi::KernelContext& context) {
   for (size_t i = 0; i < sparse.inputs.size(); ++i) {
     const auto& range = context.InputRangeAt(i);
-    arguments.inputs.push_back(range.first < range.second ? context.MutableInputAt(range.first) : nullptr);
+    auto& tensors = arguments.inputs.emplace_back();
+    for (int k = range.first; k < range.second; ++k) tensors.push_back(context.MutableInputAt(k));
+    if (tensors.empty() && !is_list(sparse.inputs[i])) tensors.push_back(nullptr);
   }
   for (int i = 0; i < call.num_attributes(); ++i) read_attribute(call, i, context.AttrAt(i));
   for (size_t i = 0; i < sparse.outputs.size(); ++i) {
@@ -529,4 +567,5 @@ void hp_phi_dispatch(uint32_t index, const hp::paddle_adapter::ArgumentRegisters
   CallReader::read(call, reader);
   CallReader::set_inferred_output_dtypes(call);
   run(call);
+  if (has_sparse_gradients.load(std::memory_order_relaxed)) guarded(call, [&] { finish_sparse_sum(call); });
 }

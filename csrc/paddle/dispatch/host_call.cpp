@@ -56,7 +56,7 @@ void set_meta(DenseTensor& tensor, const DenseTensor& like, phi::DataType dtype)
   tensor.set_type(dtype);
 }
 
-// The first element's address. `data()` refuses an output whose memory, of an earlier call, is smaller than its shape.
+// The address of the first element. `data()` rejects an output that still has smaller memory from an earlier call.
 const void* address_of(const DenseTensor& tensor) {
   return static_cast<const char*>(tensor.Holder()->ptr()) + tensor.meta().offset;
 }

@@ -1,8 +1,7 @@
 // Runs a call's CPU kernel on host copies of its inputs, once or several times. For the CPU tier and debugging tools.
 //
-// Outputs that share memory with an input also share it on the host, and those that are the same object are the same
-// there, since kernels rely on it. If the CPU has a kernel for float32 only, 16-bit floats are converted to float32 on
-// the host.
+// Outputs that share memory with an input, or are the same object, do so on the host too, since kernels rely on it. If
+// the CPU kernel takes float32 only, 16-bit floats are converted on the host.
 #pragma once
 
 #include <deque>

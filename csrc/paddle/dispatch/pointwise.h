@@ -25,6 +25,7 @@ struct PointwiseRow {
   int variant_position;
   int variant;
   std::array<const char*, 4> variant_names;
+  bool ascending;  // the second attribute must not be less than the first
 };
 
 // The portable kernels of a standard operator, shared by all callers.

@@ -44,7 +44,7 @@ class PythonTensor {
   const DenseTensor& tensor() const { return tensor_; }
   std::string dtype() const { return phi::DataTypeToString(tensor_.dtype()); }
   std::vector<int64_t> sizes() const { return common::vectorize(tensor_.dims()); }
-  // Those of a contiguous copy if some are negative, as in a reversed slice.
+  // Strides of a contiguous copy if some are negative, as in a reversed slice.
   std::vector<int64_t> strides() const {
     return common::vectorize(is_reversed() ? phi::DenseTensorMeta::calc_strides(tensor_.dims()) : tensor_.strides());
   }

@@ -6,7 +6,10 @@
 #include <paddle/phi/core/sparse_csr_tensor.h>
 
 #include <optional>
+#include <unordered_map>
 
+#include "core/tracing/host_events.h"
+#include "dispatch/sparse_gradients.h"
 #include "python/python_location.h"
 
 namespace hp::paddle_adapter {
@@ -15,11 +18,22 @@ namespace {
 using phi::SparseCooTensor;
 using phi::SparseCsrTensor;
 
+using phi::SelectedRows;
+
+std::unordered_map<std::string, SparseFunction>& functions() {
+  static auto* table = new std::unordered_map<std::string, SparseFunction>;
+  return *table;
+}
+
 std::optional<TensorKind> input_kind(std::type_index type) {
   if (type == typeid(const DenseTensor&)) return TensorKind::kDense;
   if (type == typeid(const paddle::optional<DenseTensor>&)) return TensorKind::kOptionalDense;
   if (type == typeid(const SparseCooTensor&)) return TensorKind::kCoo;
   if (type == typeid(const SparseCsrTensor&)) return TensorKind::kCsr;
+  if (type == typeid(const SelectedRows&)) return TensorKind::kRows;
+  if (type == typeid(const paddle::optional<SelectedRows>&)) return TensorKind::kOptionalRows;
+  if (type == typeid(const std::vector<const SelectedRows*>&)) return TensorKind::kRowsList;
+  if (type == typeid(const std::vector<const phi::TensorBase*>&)) return TensorKind::kTensorList;
   return std::nullopt;
 }
 
@@ -27,6 +41,7 @@ std::optional<TensorKind> output_kind(std::type_index type) {
   if (type == typeid(DenseTensor*)) return TensorKind::kDense;
   if (type == typeid(SparseCooTensor*)) return TensorKind::kCoo;
   if (type == typeid(SparseCsrTensor*)) return TensorKind::kCsr;
+  if (type == typeid(SelectedRows*)) return TensorKind::kRows;
   return std::nullopt;
 }
 
@@ -43,8 +58,11 @@ class SparseStaging {
   void run() {
     phi::KernelContext context(host_);
     for (size_t i = 0; i < sparse_.inputs.size(); ++i) {
-      const phi::TensorBase* input = arguments_.inputs[i];
-      context.EmplaceBackInput(input == nullptr ? nullptr : copy_input(*input, sparse_.inputs[i]));
+      paddle::small_vector<const phi::TensorBase*> copies;
+      for (const phi::TensorBase* input : arguments_.inputs[i]) {
+        copies.push_back(input == nullptr ? nullptr : copy_input(*input, sparse_.inputs[i]));
+      }
+      is_list(sparse_.inputs[i]) ? context.EmplaceBackInputs(copies) : context.EmplaceBackInput(copies.front());
     }
     if (copied_bytes_ != 0) stream_.synchronize();
     for (int i = 0; i < call_.num_attributes(); ++i) context.EmplaceBackAttr(call_.attribute(i));
@@ -88,6 +106,19 @@ class SparseStaging {
   }
 
   phi::TensorBase* copy_input(const phi::TensorBase& input, TensorKind kind) {
+    phi::TensorBase* copy = make_copy(input, kind);
+    copies_.emplace_back(&input, copy);
+    return copy;
+  }
+
+  phi::TensorBase* make_copy(const phi::TensorBase& input, TensorKind kind) {
+    if (SelectedRows::classof(&input)) {
+      const auto& from = static_cast<const SelectedRows&>(input);
+      auto& to = rows_.emplace_back(from.rows(), from.height());
+      *to.mutable_value() = to_host(from.value());
+      to.SyncIndex();
+      return &to;
+    }
     if (kind == TensorKind::kCoo) {
       const auto& from = static_cast<const SparseCooTensor&>(input);
       auto& to = coo_.emplace_back();
@@ -104,8 +135,19 @@ class SparseStaging {
     return &dense_.emplace_back(to_host(static_cast<const DenseTensor&>(input)));
   }
 
-  // Without memory, with what InferMeta has set.
+  // Without memory, with what InferMeta has set. A tensor that the kernel updates in place is the copy of the input.
   phi::TensorBase* make_output(const phi::TensorBase& output, TensorKind kind) {
+    for (const auto& [input, copy] : copies_) {
+      const bool updated = input == &output && (kind == TensorKind::kDense || kind == TensorKind::kRows);
+      if (updated || (kind == TensorKind::kDense && share_memory(*input, output))) return copy;
+    }
+    if (kind == TensorKind::kRows) {
+      const auto& from = static_cast<const SelectedRows&>(output);
+      auto& to = rows_.emplace_back(from.rows(), from.height());
+      to.mutable_value()->Resize(from.dims());
+      to.mutable_value()->set_type(from.dtype());
+      return &to;
+    }
     if (kind == TensorKind::kCoo) {
       auto& to = coo_.emplace_back();
       to.set_meta(static_cast<const SparseCooTensor&>(output).meta());
@@ -122,7 +164,25 @@ class SparseStaging {
     return &to;
   }
 
+  // Whether an input is the same elements as a dense output.
+  static bool share_memory(const phi::TensorBase& input, const phi::TensorBase& output) {
+    if (!DenseTensor::classof(&input)) return false;
+    const auto &from = static_cast<const DenseTensor&>(input), &to = static_cast<const DenseTensor&>(output);
+    return from.initialized() && to.initialized() && from.dims() == to.dims() && from.dtype() == to.dtype() &&
+           from.data() == to.data();
+  }
+
   void copy_output(phi::TensorBase& output, const phi::TensorBase& result, TensorKind kind) {
+    if (kind == TensorKind::kRows) {
+      auto& to = static_cast<SelectedRows&>(output);
+      const auto& from = static_cast<const SelectedRows&>(result);
+      to.set_height(from.height());
+      if (to.rows() != from.rows()) {
+        to.set_rows(from.rows());
+        to.SyncIndex();
+      }
+      return to_device(*to.mutable_value(), from.value());
+    }
     if (kind == TensorKind::kCoo) {
       auto& to = static_cast<SparseCooTensor&>(output);
       const auto& from = static_cast<const SparseCooTensor&>(result);
@@ -131,6 +191,7 @@ class SparseStaging {
       to.SetIndicesDict(from.GetIndicesDict());
       to_device(*to.mutable_indices(), from.indices());
       to_device(*to.mutable_values(), from.values());
+      add_sparse_gradient(to);
     } else if (kind == TensorKind::kCsr) {
       auto& to = static_cast<SparseCsrTensor&>(output);
       const auto& from = static_cast<const SparseCsrTensor&>(result);
@@ -151,10 +212,16 @@ class SparseStaging {
   std::deque<DenseTensor> dense_;
   std::deque<SparseCooTensor> coo_;
   std::deque<SparseCsrTensor> csr_;
+  std::deque<SelectedRows> rows_;
+  std::vector<std::pair<const phi::TensorBase*, phi::TensorBase*>> copies_;  // of the inputs
   size_t copied_bytes_ = 0;
 };
 
 }  // namespace
+
+SparseRegistration::SparseRegistration(const char* phi_name, SparseFunction function) {
+  functions().emplace(phi_name, function);
+}
 
 bool read_sparse_signature(const phi::KernelArgsDef& definition, SparseKernel& sparse) {
   bool any = false;
@@ -162,7 +229,7 @@ bool read_sparse_signature(const phi::KernelArgsDef& definition, SparseKernel& s
     const auto kind = input_kind(input.type_index);
     if (!kind) return false;
     sparse.inputs.push_back(*kind);
-    any = any || *kind == TensorKind::kCoo || *kind == TensorKind::kCsr;
+    any = any || (*kind != TensorKind::kDense && *kind != TensorKind::kOptionalDense);
   }
   for (const auto& output : definition.output_defs()) {
     const auto kind = output_kind(output.type_index);
@@ -174,11 +241,18 @@ bool read_sparse_signature(const phi::KernelArgsDef& definition, SparseKernel& s
     if (attribute.type_index == phi::AttributeType::UNDEFINED) return false;
     sparse.kernel.attributes.push_back(attribute.type_index);
   }
+  const auto found = functions().find(sparse.kernel.name);
+  if (found != functions().end()) sparse.function = found->second;
   return any && sparse.kernel.attributes.size() <= Call::kMaxAttributes;
 }
 
 void run_sparse(Call& call, const SparseKernel& sparse, const SparseArguments& arguments) {
   Operator& op = *call.kernel.op;
+  // Without portable kernels, a function may find out after some steps that the device lacks one.
+  if (sparse.function != nullptr && op.allows(Tier::kDecomposition) && call.device.plugin.compiler.compile != nullptr) {
+    const CompositionScope traced(op);
+    if (sparse.function(call, arguments)) return;
+  }
   if (!op.allows(Tier::kCpu)) {
     throw Error(HP_NOT_SUPPORTED, "it would run on the CPU, which a fallback rule forbids" + python_location());
   }

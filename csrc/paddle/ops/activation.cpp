@@ -4,7 +4,7 @@
 namespace hp::paddle_adapter::ops {
 namespace {
 
-bool supports(const Call& call) {
+bool supports_activation(const Call& call) {
   return call.inputs_ready() && is_float(to_core(call.kernel.dtype)) && call.input(0)->numel() != 0 &&
          call.input(0)->dims().size() <= kMaxKernelRank && call.input(0)->dims().size() > 0;
 }
@@ -23,7 +23,7 @@ struct Gated {
 // z = silu(x) * y
 bool swiglu(Call& call) {
   static PointwiseOp silu("silu"), multiply("mul");
-  if (!supports(call)) return false;
+  if (!supports_activation(call)) return false;
   const Gated operands(call.view_of(0), call.view_of(1));
   const View out = call.allocate(0);
   return silu(call.device, out, {operands.x}) && multiply(call.device, out, {out, operands.y}) &&
@@ -33,7 +33,7 @@ bool swiglu(Call& call) {
 // Inputs: x, y, out_grad.
 bool swiglu_grad(Call& call) {
   static PointwiseOp silu("silu"), silu_backward("silu_backward"), multiply("mul");
-  if (!supports(call)) return false;
+  if (!supports_activation(call)) return false;
   const View grad = call.view_of(2);
   const bool halves = call.input(1) == nullptr;
   const Gated operands(call.view_of(0), call.view_of(1));
@@ -82,7 +82,7 @@ bool read_slopes(const Call& call, ShapedView& alpha) {
 bool prelu(Call& call) {
   static PointwiseOp step("prelu");
   ShapedView alpha;
-  if (!supports(call) || !read_slopes(call, alpha)) return false;
+  if (!supports_activation(call) || !read_slopes(call, alpha)) return false;
   return step(call.device, call.allocate(0), {call.view_of(0), alpha}) && count_decomposed(call);
 }
 
@@ -90,7 +90,7 @@ bool prelu(Call& call) {
 bool prelu_grad(Call& call) {
   static PointwiseOp threshold("threshold_backward"), subtract("sub"), multiply("mul"), add("add");
   ShapedView alpha;
-  if (!supports(call) || !read_slopes(call, alpha)) return false;
+  if (!supports_activation(call) || !read_slopes(call, alpha)) return false;
   Device& device = call.device;
   const View x = call.view_of(0), grad = call.view_of(2);
   // The output gradient where x is positive, and where it is not; zero elsewhere.

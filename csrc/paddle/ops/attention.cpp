@@ -81,7 +81,6 @@ bool memory_efficient_attention_grad(Call& call) {
   const ShapedView query_grad = grad_of(0, query_spare), key_grad = grad_of(1, key_spare),
                    value_grad = grad_of(2, value_spare);
   const Temporary dense(call.device, query_grad.view().dtype, 4, query_grad.view().sizes);
-  static StandardOp copy_op("copy");
   return hp::ops::attention_backward(call.binding(), call.device, dense, key_grad, value_grad,
                                      heads_second(call.view_of(9)), heads_second(call.view_of(6)), call.view_of(7),
                                      attention.args) &&

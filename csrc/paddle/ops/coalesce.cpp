@@ -1,10 +1,8 @@
-// Coalesces tensors into one buffer: each becomes a slice of it. No other tier can do that.
+// Tensors that share memory. No other tier can do that.
 #include "dispatch/composition.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
-
-StandardOp copy_op("copy");
 
 // Copies `from`, on the host or the device, into the slice. Both have the same dtype.
 void copy_to_slice(Call& call, DenseTensor& slice, const DenseTensor& from) {
@@ -68,6 +66,13 @@ bool coalesce_tensor(Call& call) {
     if ((copies || (persists && !fills)) && from.initialized()) copy_to_slice(call, slice, from);
     slices[i]->ShareDataWith(slice).Resize(dims);
   }
+  return count_decomposed(call);
+}
+
+// The output is the input's memory, in which later writes to either show.
+bool share_data(Call& call) {
+  if (!call.input(0)->initialized()) return false;
+  call.output(0)->ShareDataWith(*call.input(0));
   return count_decomposed(call);
 }
 

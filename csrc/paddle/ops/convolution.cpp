@@ -97,14 +97,14 @@ class Image {
   ShapedView inner_;
 };
 
-bool supports(const Call& call) {
+bool supports_convolution(const Call& call) {
   const int ndim = call.input(0)->dims().size();
   return call.inputs_ready() && is_float(to_core(call.kernel.dtype)) && ndim >= 3 && ndim <= 5 &&
          call.input(1)->dims().size() == ndim && call.input(1)->numel() != 0;
 }
 
 bool forward(Call& call, const Positions& positions) {
-  if (!supports(call)) return false;
+  if (!supports_convolution(call)) return false;
   const bool last = channels_last(call.attr<std::string>(positions.format));
   const View result = call.allocate(0);
   if (result.numel() == 0) return true;
@@ -121,7 +121,7 @@ bool forward(Call& call, const Positions& positions) {
 }
 
 bool backward(Call& call, const Positions& positions) {
-  if (!supports(call) || call.input(0)->numel() == 0 || call.input(2)->numel() == 0) return false;
+  if (!supports_convolution(call) || call.input(0)->numel() == 0 || call.input(2)->numel() == 0) return false;
   static StandardOp for_input("convolution_backward_input"), for_weight("convolution_backward_weight");
   const bool last = channels_last(call.attr<std::string>(positions.format));
   const ShapedView x = channels_second(call.view_of(0), last), grad = channels_second(call.view_of(2), last);

@@ -6,7 +6,6 @@ namespace hp::paddle_adapter::ops {
 namespace {
 
 bool scaled(Call& call, const View& out, const View& x, double factor) {
-  static StandardOp copy_op("copy");
   static PointwiseOp scale("scale");
   if (factor == 1) return copy(copy_op.on(call.device), call.device, out, x);
   return scale(call.device, out, {x}, {factor, 0});
@@ -17,7 +16,7 @@ bool upscales(const Call& call, int attribute) { return call.attr<std::string>(a
 // Factor of the elements kept in training; 1 in mode `downgrade_in_infer`.
 double kept_scale(bool upscale, double p) { return !upscale ? 1 : p == 1 ? 0 : 1 / (1 - p); }
 
-bool supports(const Call& call) { return call.inputs_ready() && is_float(to_core(call.kernel.dtype)); }
+bool supports_dropout(const Call& call) { return call.inputs_ready() && is_float(to_core(call.kernel.dtype)); }
 
 View as_bool(View mask) {
   mask.dtype = DType::kBool;
@@ -26,7 +25,7 @@ View as_bool(View mask) {
 
 // Inputs: x, seed_tensor. Attributes: p, is_test, mode, seed, fix_seed. Outputs: out, mask of bytes.
 bool dropout(Call& call) {
-  if (!supports(call) || call.input(1) != nullptr) return false;
+  if (!supports_dropout(call) || call.input(1) != nullptr) return false;
   const double p = call.real(0);
   const View x = call.view_of(0), out = call.allocate(0);
   if (out.numel() == 0) {

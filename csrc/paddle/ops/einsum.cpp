@@ -8,7 +8,7 @@
 namespace hp::paddle_adapter::ops {
 namespace {
 
-StandardOp copy_op("copy"), matmul_op("matmul"), sum_op("sum");
+StandardOp matmul_op("matmul"), sum_op("sum");
 
 bool has(const std::string& labels, char label) { return labels.find(label) != std::string::npos; }
 

@@ -9,7 +9,7 @@
 namespace hp::paddle_adapter::ops {
 namespace {
 
-StandardOp copy_op("copy"), index_op("index"), index_put_op("index_put");
+StandardOp index_op("index"), index_put_op("index_put");
 
 // A selection in the terms of the operators `index` and `index_put`: a view of x in which the indexed dimensions are
 // adjacent, starting at `first`, where the selection has the dimensions of the index tensors.

@@ -53,7 +53,7 @@ bool embedding_grad(Call& call) {
 
 // Attribute: num_classes. An index out of range gives a row of zeros.
 bool one_hot(Call& call) {
-  static StandardOp arange("arange"), copy_op("copy");
+  static StandardOp arange("arange");
   static PointwiseOp equal("eq");
   if (!call.inputs_ready() || !is_index(*call.input(0))) return false;
   const View indices = call.view_of(0), out = call.allocate(0);

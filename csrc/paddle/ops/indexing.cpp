@@ -6,12 +6,12 @@ namespace hp::paddle_adapter::ops {
 namespace {
 
 // Inputs: x, index.
-bool supports(const Call& call) {
+bool supports_indexing(const Call& call) {
   return call.inputs_ready() && is_index(*call.input(1)) && call.input(0)->dims().size() <= kMaxKernelRank &&
          call.binding().can_serve();
 }
 
-// An axis that comes as a tensor is not known when Paddle infers the shape.
+// An axis given as a tensor is not known when Paddle infers the shape.
 void resize_to_slices(Call& call) {
   if (call.kernel.attributes[0] != phi::AttributeType::SCALAR || !call.attr<phi::Scalar>(0).FromTensor()) return;
   const auto &x = call.input(0)->dims(), &index = call.input(1)->dims();
@@ -25,7 +25,7 @@ void resize_to_slices(Call& call) {
 // Attribute: axis. The index may have any shape, which replaces that dimension in the output.
 template <class Read>
 bool slices(Call& call, Read read) {
-  if (!supports(call) || call.input(0)->dims().size() == 0) return false;
+  if (!supports_indexing(call) || call.input(0)->dims().size() == 0) return false;
   resize_to_slices(call);
   const View x = call.view_of(0), index = call.view_of(1), out = call.allocate(0);
   if (out.numel() == 0) return true;
@@ -48,7 +48,7 @@ bool index_select(Call& call) {
 }
 
 bool gather_along(Call& call, int64_t axis, bool negative) {
-  if (!supports(call) || call.input(0)->dims().size() != call.input(1)->dims().size()) return false;
+  if (!supports_indexing(call) || call.input(0)->dims().size() != call.input(1)->dims().size()) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   if (out.numel() == 0) return true;
   return hp::ops::gather(call.binding(), call.device, out, x, call.view_of(1), wrap_dim(axis, x.ndim), negative);
@@ -58,7 +58,7 @@ bool index_sample(Call& call) { return gather_along(call, 1, false); }
 
 bool gather_nd(Call& call) {
   const auto& dims = call.input(1)->dims();
-  if (!supports(call) || dims.size() == 0 || dims[dims.size() - 1] == 0 || call.input(0)->numel() == 0 ||
+  if (!supports_indexing(call) || dims.size() == 0 || dims[dims.size() - 1] == 0 || call.input(0)->numel() == 0 ||
       call.output(0)->dims().size() >= kMaxKernelRank) {
     return false;
   }

@@ -11,7 +11,7 @@ using hp::ops::ClassificationShape;
 using hp::ops::ElementwiseLoss;
 using hp::ops::LossReduction;
 
-bool supports(const Call& call) {
+bool supports_loss(const Call& call) {
   return call.inputs_ready() && is_float(to_core(call.kernel.dtype)) && call.input(0)->numel() != 0;
 }
 
@@ -51,7 +51,7 @@ bool soft_loss(Device& device, const View& loss, const View& label, const View& 
 
 // Inputs: logits, label. Outputs: softmax, loss.
 bool cross_entropy_with_softmax(Call& call) {
-  if (!supports(call) || !call.attr<bool>(1) || call.input(0)->dims().size() == 0) return false;
+  if (!supports_loss(call) || !call.attr<bool>(1) || call.input(0)->dims().size() == 0) return false;
   static StandardOp normalize("softmax"), logarithm("log_softmax"), choose("nll_loss");
   const View x = call.view_of(0), label = call.view_of(1);
   const CrossEntropy options(call, x.ndim);
@@ -74,7 +74,7 @@ bool cross_entropy_with_softmax(Call& call) {
 // Inputs: label, softmax, loss_grad. With class labels, the result is g - softmax * sum(g), where g is the gradient
 // with respect to the log-probabilities; sum(g) is zero for ignored labels.
 bool cross_entropy_with_softmax_grad(Call& call) {
-  if (!supports(call) || !call.attr<bool>(1) || call.input(1)->dims().size() == 0) return false;
+  if (!supports_loss(call) || !call.attr<bool>(1) || call.input(1)->dims().size() == 0) return false;
   static StandardOp choose("nll_loss_backward"), sum("sum");
   static PointwiseOp subtract("sub"), multiply("mul"), add_product("addcmul");
   const View label = call.view_of(0), softmax = call.view_of(1), grad = call.view_of(2);
@@ -110,7 +110,7 @@ bool read_reduction(const std::string& name, LossReduction& reduction) {
 
 bool supports_nll(const Call& call) {
   const int ndim = call.input(0)->dims().size();
-  return supports(call) && (ndim == 2 || ndim == 4);
+  return supports_loss(call) && (ndim == 2 || ndim == 4);
 }
 
 // out = total == 0 ? 0 : out / total
@@ -149,14 +149,14 @@ bool nll_loss_grad(Call& call) {
 // ---- Elementwise losses
 
 bool bce_loss(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_loss(call)) return false;
   return hp::ops::elementwise_loss(call.binding(), call.device, ElementwiseLoss::kBinaryCrossEntropy, call.allocate(0),
                                    call.view_of(0), call.view_of(1), {}, LossReduction::kNone, 0);
 }
 
 // Inputs: input, label, out_grad.
 bool bce_loss_grad(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_loss(call)) return false;
   return hp::ops::elementwise_loss_backward(call.binding(), call.device, ElementwiseLoss::kBinaryCrossEntropy,
                                             call.allocate(0), call.view_of(2), call.view_of(0), call.view_of(1), {},
                                             LossReduction::kNone, 0);
@@ -165,7 +165,7 @@ bool bce_loss_grad(Call& call) {
 // Inputs: input, label. Attribute: delta. Outputs: out, and residual = label - input.
 bool huber_loss(Call& call) {
   static PointwiseOp subtract("sub");
-  if (!supports(call) || call.input(0)->dims() != call.input(1)->dims()) return false;
+  if (!supports_loss(call) || call.input(0)->dims() != call.input(1)->dims()) return false;
   const View x = call.view_of(0), label = call.view_of(1), out = call.allocate(0);
   if (!hp::ops::elementwise_loss(call.binding(), call.device, ElementwiseLoss::kHuber, out, x, label, {},
                                  LossReduction::kNone, call.real(0))) {
@@ -177,32 +177,71 @@ bool huber_loss(Call& call) {
 // Inputs: residual, out_grad. Outputs: the gradients of input and label.
 bool huber_loss_grad(Call& call) {
   static PointwiseOp clamp("clamp"), multiply("mul"), negate("neg");
-  if (!supports(call)) return false;
+  if (!supports_loss(call)) return false;
   const View residual = call.view_of(0), grad = call.view_of(1);
   const double delta = call.real(0);
   const Temporary slope(call.device, residual.dtype, residual.ndim, residual.sizes);
   if (!clamp(call.device, slope, {residual}, {-delta, delta}) || !multiply(call.device, slope, {slope, grad})) {
     return false;
   }
-  static StandardOp copy_op("copy");
   if (call.output(0) != nullptr && !negate(call.device, call.allocate(0), {slope})) return false;
   if (call.output(1) != nullptr && !copy(copy_op.on(call.device), call.device, call.allocate(1), slope)) return false;
   return count_decomposed(call);
 }
 
-// ---- Sigmoid binary cross entropy
+// ---- Kullback-Leibler divergence. Attributes: reduction, log_target.
 
-// Inputs: x, label, pos_weight. Attributes: normalize, ignore_index.
-bool supports_sigmoid(const Call& call) {
-  return supports(call) && !call.attr<bool>(0) && call.input(0)->dims() == call.input(1)->dims() &&
-         call.input(1)->dtype() == call.input(0)->dtype();
+// The factor of the sum of all elements. False if the reduction is unknown.
+bool divergence_factor(const std::string& reduction, const View& x, double& factor) {
+  if (reduction != "none" && reduction != "sum" && reduction != "mean" && reduction != "batchmean") return false;
+  const bool mean = reduction == "mean", batch = reduction == "batchmean" && x.ndim != 0;
+  factor = mean ? 1.0 / static_cast<double>(x.numel()) : batch ? 1.0 / static_cast<double>(x.sizes[0]) : 1.0;
+  return true;
 }
 
-// weight = 1 + (pos_weight - 1) * label, the factor of the log term.
-bool positive_weight(Call& call, const View& weight, const View& label) {
-  static PointwiseOp scale("scale"), multiply("mul");
-  return scale(call.device, weight, {call.view_of(2)}, {1, -1}) && multiply(call.device, weight, {weight, label}) &&
-         scale(call.device, weight, {weight}, {1, 1});
+// Inputs: x, label.
+bool kldiv_loss(Call& call) {
+  static PointwiseOp divergence("kl_div"), scale("scale");
+  static StandardOp sum("sum");
+  double factor;
+  if (!supports_loss(call) || call.input(0)->dims() != call.input(1)->dims()) return false;
+  const auto& reduction = call.attr<std::string>(0);
+  const View x = call.view_of(0), label = call.view_of(1);
+  if (!divergence_factor(reduction, x, factor)) return false;
+  const View out = call.allocate(0);
+  const uint32_t variant = call.attr<bool>(1) ? 1 : 0;
+  if (reduction == "none") return divergence(call.device, out, {x, label}, {}, variant) && count_decomposed(call);
+  const Temporary each(call.device, x.dtype, x.ndim, x.sizes);
+  const ShapedView total(out.data, out.dtype, 0, nullptr);
+  return divergence(call.device, each, {x, label}, {}, variant) &&
+         hp::ops::sum(sum.on(call.device), call.device, total, each, dim_mask({}, x.ndim), false) &&
+         scale(call.device, total, {total}, {factor, 0}, 1) && count_decomposed(call);
+}
+
+// Inputs: x, label, out_grad.
+bool kldiv_loss_grad(Call& call) {
+  static PointwiseOp slope("kl_div_backward"), scale("scale");
+  double factor;
+  const View label = call.view_of(1);
+  if (!is_ready(call.input(1)) || !is_ready(call.input(2)) || label.numel() == 0 || !is_float(label.dtype))
+    return false;
+  if (!divergence_factor(call.attr<std::string>(0), label, factor)) return false;
+  const View given = call.view_of(2), out = call.allocate(0);
+  ShapedView grad(given);
+  if (given.numel() == 1) grad = ShapedView(given.data, given.dtype, 0, nullptr);
+  if (!slope(call.device, out, {grad.expand(label.ndim, label.sizes), label}, {}, call.attr<bool>(1) ? 1 : 0)) {
+    return false;
+  }
+  return (factor == 1 || scale(call.device, out, {out}, {factor, 0}, 1)) && count_decomposed(call);
+}
+
+// ---- Sigmoid binary cross entropy
+
+// Inputs: x, label, pos_weight, the factor of the log term, of any shape that broadcasts. Attributes: normalize,
+// ignore_index.
+bool supports_sigmoid(const Call& call) {
+  return supports_loss(call) && !call.attr<bool>(0) && call.input(0)->dims() == call.input(1)->dims() &&
+         call.input(1)->dtype() == call.input(0)->dtype();
 }
 
 // Sets `out` to 0 where the label is ignore_index.
@@ -224,10 +263,7 @@ bool sigmoid_cross_entropy_with_logits(Call& call) {
   // Above this, log(1 + exp(z)) rounds to z.
   const double threshold = x.dtype == DType::kF64 ? 40 : 20;
   if (!negate(call.device, smooth, {x}) || !softplus(call.device, smooth, {smooth}, {1, threshold})) return false;
-  if (call.input(2) != nullptr) {
-    const Temporary weight(call.device, x.dtype, x.ndim, x.sizes);
-    if (!positive_weight(call, weight, label) || !multiply(call.device, smooth, {smooth, weight})) return false;
-  }
+  if (call.input(2) != nullptr && !multiply(call.device, smooth, {smooth, call.view_of(2)})) return false;
   return add(call.device, smooth, {smooth, x}, {1}) && add_product(call.device, out, {smooth, label, x}, {-1}) &&
          zero_ignored(call, out, label) && count_decomposed(call);
 }
@@ -239,10 +275,7 @@ bool sigmoid_cross_entropy_with_logits_grad(Call& call) {
   const View x = call.view_of(0), label = call.view_of(1), grad = call.view_of(3), out = call.allocate(0);
   const Temporary slope(call.device, x.dtype, x.ndim, x.sizes);
   if (!negate(call.device, slope, {x}) || !sigmoid(call.device, slope, {slope})) return false;
-  if (call.input(2) != nullptr) {
-    const Temporary weight(call.device, x.dtype, x.ndim, x.sizes);
-    if (!positive_weight(call, weight, label) || !multiply(call.device, slope, {slope, weight})) return false;
-  }
+  if (call.input(2) != nullptr && !multiply(call.device, slope, {slope, call.view_of(2)})) return false;
   // 1 - (label + weight sigmoid(-x))
   return add(call.device, slope, {slope, label}, {1}) && scale(call.device, slope, {slope}, {-1, -1}) &&
          multiply(call.device, out, {slope, grad}) && zero_ignored(call, out, label) && count_decomposed(call);
@@ -253,7 +286,7 @@ bool sigmoid_cross_entropy_with_logits_grad(Call& call) {
 // out = (1 - epsilon) * label + epsilon / classes. Inputs: label, prior_dist (not supported). Attribute: epsilon.
 bool label_smooth(Call& call) {
   static PointwiseOp scale("scale");
-  if (!supports(call) || call.input(1) != nullptr || call.input(0)->dims().size() == 0) return false;
+  if (!supports_loss(call) || call.input(1) != nullptr || call.input(0)->dims().size() == 0) return false;
   const View label = call.view_of(0), out = call.allocate(0);
   const double epsilon = call.real(0), per_class = epsilon / static_cast<double>(label.sizes[label.ndim - 1]);
   return scale(call.device, out, {label}, {1 - epsilon, per_class}, 1) && count_decomposed(call);
@@ -261,7 +294,7 @@ bool label_smooth(Call& call) {
 
 bool label_smooth_grad(Call& call) {
   static PointwiseOp scale("scale");
-  return supports(call) && scale(call.device, call.allocate(0), {call.view_of(0)}, {1 - call.real(0), 0}) &&
+  return supports_loss(call) && scale(call.device, call.allocate(0), {call.view_of(0)}, {1 - call.real(0), 0}) &&
          count_decomposed(call);
 }
 

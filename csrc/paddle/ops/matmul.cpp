@@ -88,7 +88,7 @@ ShapedView output_matrices(const View& out, const View& x, const View& y) {
   return result;
 }
 
-bool supports(const Call& call) {
+bool supports_matmul(const Call& call) {
   return call.inputs_ready() && is_float(to_core(call.kernel.dtype)) && call.input(0)->numel() != 0 &&
          call.input(1)->numel() != 0 && call.input(0)->dims().size() <= kMaxKernelRank &&
          call.input(1)->dims().size() <= kMaxKernelRank;
@@ -109,7 +109,7 @@ void broadcast_batch(DenseTensor& out, const View& x, const View& y) {
 }
 
 bool matmul(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_matmul(call)) return false;
   const View x = call.view_of(0), y = call.view_of(1);
   broadcast_batch(*call.output(0), x, y);
   const View out = call.allocate(0);
@@ -157,7 +157,7 @@ bool factor_grad(Call& call, DenseTensor* grad, const View& factor, bool as_row,
 }
 
 bool both_grads(Call& call, bool transpose_x, bool transpose_y) {
-  if (!supports(call)) return false;
+  if (!supports_matmul(call)) return false;
   const View x = call.view_of(0), y = call.view_of(1);
   transpose_x = transpose_x && x.ndim > 1, transpose_y = transpose_y && y.ndim > 1;
   const ShapedView grad = output_matrices(call.view_of(2), x, y);
@@ -173,7 +173,7 @@ bool matmul_grad(Call& call) { return both_grads(call, call.attr<bool>(0), call.
 
 // Also serves mv, a matrix times a vector.
 bool bmm(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_matmul(call)) return false;
   const View x = call.view_of(0), y = call.view_of(1);
   const View out = call.allocate(0);
   return product(call.binding(), call.device, output_matrices(out, x, y), matrices(x, true, false),
@@ -231,7 +231,7 @@ bool addmm_grad(Call& call) {
 bool dot(Call& call) {
   static StandardOp vectors("dot"), sum("sum");
   static PointwiseOp multiply("mul");
-  if (!supports(call)) return false;
+  if (!supports_matmul(call)) return false;
   const View x = call.view_of(0), y = call.view_of(1), out = call.allocate(0);
   if (x.ndim == 1) {
     return hp::ops::dot(vectors.on(call.device), call.device, ShapedView(out.data, out.dtype, 0, nullptr), x, y) &&
@@ -245,7 +245,7 @@ bool dot(Call& call) {
 }
 bool dot_grad(Call& call) {
   static PointwiseOp multiply("mul");
-  if (!supports(call)) return false;
+  if (!supports_matmul(call)) return false;
   const View x = call.view_of(0), y = call.view_of(1);
   ShapedView grad(call.view_of(2));
   if (grad.ndim() < x.ndim) grad.unsqueeze(grad.ndim());

@@ -37,7 +37,7 @@ bool argmin(Call& call) { return arg_reduce(call, hp::ops::argmin); }
 // Inputs: the top-k values (not used), their class indices, the labels. Outputs: accuracy, correct, total.
 bool accuracy(Call& call) {
   static PointwiseOp equal("eq"), scale("scale");
-  static StandardOp any("any"), sum("sum"), copy_op("copy");
+  static StandardOp any("any"), sum("sum");
   if (!is_ready(call.input(1)) || !is_ready(call.input(2))) return false;
   const View chosen = call.view_of(1), label = call.view_of(2);
   if (chosen.ndim != 2 || label.numel() != chosen.sizes[0] || chosen.numel() == 0 || !is_integer(label.dtype)) {

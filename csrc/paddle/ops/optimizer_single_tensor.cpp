@@ -12,8 +12,6 @@ namespace {
 
 using hp::ops::OptimizerTensors;
 
-StandardOp copy_op("copy");
-
 // Allocates an output with the contents of the input (on the device or the host), for an update in place. Undefined if
 // either is absent. Call only after all checks: the input may be overwritten from then on.
 View in_place(Call& call, DenseTensor* out, const DenseTensor* in) {
@@ -36,7 +34,7 @@ View in_place(Call& call, int out, int in) { return in_place(call, call.output(o
 
 // Whether the kernels can serve the call: all inputs on the device, floating-point, and a parameter with elements. The
 // two one-element inputs from `powers` on (the beta powers) may be on the host.
-bool supports(const Call& call, int powers = Call::kMaxInputs) {
+bool supports_optimizer_single_tensor(const Call& call, int powers = Call::kMaxInputs) {
   for (int i = 0; i < call.num_inputs(); ++i) {
     for (const DenseTensor* tensor : call.inputs(i)) {
       if (tensor == nullptr) continue;
@@ -73,7 +71,7 @@ OptimizerTensors step_tensors(Call& call, int grad, const View& lr, bool multi_p
 
 // Inputs: param, learning_rate, grad, master_param. Attribute: multi_precision.
 bool sgd(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   return hp::ops::sgd_step(call.binding(), call.device,
                            step_tensors(call, 2, call.view_of(1), call.attr<bool>(0), 3, 1));
 }
@@ -81,7 +79,7 @@ bool sgd(Call& call) {
 // Inputs: param, grad, velocity, learning_rate, master_param. Attributes: mu, use_nesterov, regularization_method,
 // regularization_coeff, multi_precision, rescale_grad.
 bool momentum(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const double decay = call.attr<std::string>(2) == "l2_decay" ? call.real(3) : 0;
   const OptimizerTensors tensors = step_tensors(call, 1, call.view_of(3), call.attr<bool>(4), 4, 2);
   return hp::ops::momentum_step(call.binding(), call.device, tensors, in_place(call, 1, 2), call.attr<bool>(1),
@@ -90,7 +88,7 @@ bool momentum(Call& call) {
 
 // `momentum` on lists. The regularization attributes have an entry per parameter, or none.
 bool merged_momentum(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const auto params = call.inputs(0), grads = call.inputs(1), velocities = call.inputs(2), rates = call.inputs(3);
   const auto& methods = call.attr<std::vector<std::string>>(2);
   const auto& coefficients = call.attr<std::vector<float>>(3);
@@ -134,7 +132,8 @@ bool adam_one(Call& call, const AdamTensors& t, const hp::ops::AdamHyperparams& 
 // Inputs: param, grad, learning_rate, moment1, moment2, moment2_max, beta1_pow, beta2_pow, master_param, skip_update.
 bool adam_of(Call& call, const hp::ops::AdamHyperparams& hyperparams, bool multi_precision, bool global_powers,
              bool amsgrad) {
-  if (!supports(call, 6) || !call.binding().portable_allowed || call.input(9) != nullptr) return false;
+  if (!supports_optimizer_single_tensor(call, 6) || !call.binding().portable_allowed || call.input(9) != nullptr)
+    return false;
   return adam_one(
       call,
       {call.input(0), call.input(1), call.input(2), call.input(3), call.input(4), amsgrad ? call.input(5) : nullptr,
@@ -160,7 +159,7 @@ bool adamw(Call& call) {
 // `adam` on lists, without skip_update. Attributes: beta1, beta2, epsilon, multi_precision, use_global_beta_pow,
 // amsgrad.
 bool merged_adam(Call& call) {
-  if (!supports(call, 6) || !call.binding().portable_allowed) return false;
+  if (!supports_optimizer_single_tensor(call, 6) || !call.binding().portable_allowed) return false;
   const int count = call.inputs(0).count;
   for (int k = 0; k < count; ++k) {
     if (call.inputs(0)[k]->numel() == 0) return false;
@@ -182,7 +181,7 @@ bool merged_adam(Call& call) {
 
 // Inputs: param, grad, learning_rate, moment, inf_norm, beta1_pow, master_param.
 bool adamax(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const View power = call.view_of(5);
   Converted lr(call.device, call.view_of(2), power.dtype);
   const OptimizerTensors tensors = step_tensors(call, 1, lr, call.attr<bool>(3), 6, 3);
@@ -193,14 +192,14 @@ bool adamax(Call& call) {
 
 // Inputs: param, grad, moment, learning_rate, master_param.
 bool adagrad(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const OptimizerTensors tensors = step_tensors(call, 1, call.view_of(3), call.attr<bool>(1), 4, 2);
   return hp::ops::adagrad_step(call.binding(), call.device, tensors, in_place(call, 1, 2), call.real(0));
 }
 
 // Inputs: param, grad, avg_squared_grad, avg_squared_update, learning_rate, master_param.
 bool adadelta(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const OptimizerTensors tensors = step_tensors(call, 1, call.view_of(4), call.attr<bool>(2), 5, 3);
   return hp::ops::adadelta_step(call.binding(), call.device, tensors, in_place(call, 1, 2), in_place(call, 2, 3),
                                 {call.real(0), call.real(1), 0});
@@ -209,7 +208,7 @@ bool adadelta(Call& call) {
 // Inputs: param, mean_square, grad, moment, learning_rate, mean_grad, master_param. Outputs: param, moment,
 // mean_square, mean_grad, master_param. Attributes: epsilon, decay, momentum, centered, multi_precision.
 bool rmsprop(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const bool centered = call.attr<bool>(3);
   if (centered && call.input(5) == nullptr) return false;
   const OptimizerTensors tensors = step_tensors(call, 2, call.view_of(4), call.attr<bool>(4), 6, 4);
@@ -221,8 +220,8 @@ bool rmsprop(Call& call) {
 // weight_decay, beta1, beta2, epsilon, always_adapt, multi_precision.
 bool lamb(Call& call) {
   static StandardOp norms("vector_norm");
-  if (!supports(call, 5) || !call.binding().portable_allowed || !norms.on(call.device).can_serve() ||
-      call.input(8) != nullptr) {
+  if (!supports_optimizer_single_tensor(call, 5) || !call.binding().portable_allowed ||
+      !norms.on(call.device).can_serve() || call.input(8) != nullptr) {
     return false;
   }
   Device& device = call.device;
@@ -245,32 +244,51 @@ bool lamb(Call& call) {
                      hp::ops::advance_beta_powers(binding, device, power1, power2, call.real(1), call.real(2)));
 }
 
+// Paddle's NAdam and RAdam keep a number for each element, all equal. The kernels read and advance the first; this sets
+// the others to it, for the optimizer's saved state.
+bool spread_first(Device& device, std::initializer_list<View> powers) {
+  static StandardOp spread("copy");
+  for (const View& power : powers) {
+    if (power.numel() == 1) continue;
+    const Temporary first(device, power.dtype, 0, nullptr);
+    ShapedView repeated(first.view());
+    if (!copy(spread.on(device), device, first, ShapedView(power.data, power.dtype, 0, nullptr)) ||
+        !copy(spread.on(device), device, power, repeated.expand(power.ndim, power.sizes))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Inputs: param, grad, learning_rate, momentum_decay_pow, beta2_pow, mu_product, moment1, moment2, master_param.
 // Attributes: beta1, beta2, epsilon, momentum_decay, multi_precision.
 bool nadam(Call& call) {
   constexpr double kBase = 0.96;  // as in Paddle's kernel
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   Converted lr(call.device, call.view_of(2), to_core(call.input(3)->dtype()));
   const OptimizerTensors tensors = step_tensors(call, 1, lr, call.attr<bool>(4), 8, 6);
+  const View decay = in_place(call, 1, 3), power = in_place(call, 2, 4), product = in_place(call, 3, 5);
   return lr.read() &&
-         hp::ops::nadam_step(call.binding(), call.device, tensors, in_place(call, 4, 6), in_place(call, 5, 7),
-                             in_place(call, 1, 3), in_place(call, 2, 4), in_place(call, 3, 5),
-                             {call.real(0), call.real(1), call.real(2), call.real(3), kBase});
+         hp::ops::nadam_step(call.binding(), call.device, tensors, in_place(call, 4, 6), in_place(call, 5, 7), decay,
+                             power, product, {call.real(0), call.real(1), call.real(2), call.real(3), kBase}) &&
+         require_all(spread_first(call.device, {decay, power, product}));
 }
 
 // Inputs: param, grad, learning_rate, beta1_pow, beta2_pow, rho, moment1, moment2, master_param.
 bool radam(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   Converted lr(call.device, call.view_of(2), to_core(call.input(3)->dtype()));
   const OptimizerTensors tensors = step_tensors(call, 1, lr, call.attr<bool>(3), 8, 6);
-  return lr.read() && hp::ops::radam_step(call.binding(), call.device, tensors, in_place(call, 4, 6),
-                                          in_place(call, 5, 7), in_place(call, 1, 3), in_place(call, 2, 4),
-                                          in_place(call, 3, 5), {call.real(0), call.real(1), call.real(2)});
+  const View power1 = in_place(call, 1, 3), power2 = in_place(call, 2, 4), rho = in_place(call, 3, 5);
+  return lr.read() &&
+         hp::ops::radam_step(call.binding(), call.device, tensors, in_place(call, 4, 6), in_place(call, 5, 7), power1,
+                             power2, rho, {call.real(0), call.real(1), call.real(2)}) &&
+         require_all(spread_first(call.device, {power1, power2, rho}));
 }
 
 // Inputs: param, grad, learning_rate, d, y, n, master_param.
 bool asgd(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const View count = call.view_of(5);
   Converted lr(call.device, call.view_of(2), count.dtype);
   const OptimizerTensors tensors = step_tensors(call, 1, lr, call.attr<bool>(0), 6, 3);
@@ -280,7 +298,7 @@ bool asgd(Call& call) {
 
 // Inputs: param, grad, prev, learning_rate, master_param, learning_rate_range, etas.
 bool rprop(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const OptimizerTensors tensors = step_tensors(call, 1, {}, call.attr<bool>(0), 4, 3);
   return hp::ops::rprop_step(call.binding(), call.device, tensors, in_place(call, 1, 2), in_place(call, 2, 3),
                              call.view_of(5), call.view_of(6));
@@ -339,7 +357,7 @@ bool update_loss_scaling(Call& call) {
 bool clip_by_norm(Call& call) {
   static StandardOp norms("vector_norm");
   static PointwiseOp clip("clip_to_norm");
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const View x = call.view_of(0);
   const Temporary norm(call.device, x.dtype, 0, nullptr);
   return hp::ops::vector_norm(norms.on(call.device), call.device, norm, x, 2, dim_mask({}, x.ndim), false) &&
@@ -348,7 +366,7 @@ bool clip_by_norm(Call& call) {
 
 bool squared_l2_norm(Call& call) {
   static StandardOp dot("dot");
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   const int64_t length[] = {x.numel()};
   const ShapedView flat(x.data, x.dtype, 1, length);
@@ -358,7 +376,7 @@ bool squared_l2_norm(Call& call) {
 
 bool squared_l2_norm_grad(Call& call) {
   static PointwiseOp product("mul"), scale("scale");
-  if (!supports(call)) return false;
+  if (!supports_optimizer_single_tensor(call)) return false;
   const View out = call.allocate(0);
   return product(call.device, out, {call.view_of(0), call.view_of(1)}) && scale(call.device, out, {out}, {2, 0}, 1) &&
          count_decomposed(call);

@@ -18,7 +18,7 @@ bool supports_grad(const Call& call, int grad) {
          call.binding().can_serve();
 }
 // For kernels with the attribute `axis`.
-bool supports(const Call& call, int grad) {
+bool supports_pointwise_grad(const Call& call, int grad) {
   const DenseTensor &x = *call.input(0), &y = *call.input(1);
   // `axis` only matters if the shapes differ.
   return supports_grad(call, grad) && (call.attr<int>(0) == -1 || x.dims() == y.dims());
@@ -43,7 +43,7 @@ class BroadcastGrad {
 
 bool copy_grads(Call& call, bool negative) {
   static PointwiseOp negate("neg");
-  if (!supports(call, 2)) return false;
+  if (!supports_pointwise_grad(call, 2)) return false;
   const View grad = call.view_of(2);
   if (call.output(1) != nullptr) {
     const View out = call.allocate(1);
@@ -58,7 +58,7 @@ bool subtract_grad(Call& call) { return copy_grads(call, true); }
 
 bool multiply_grad(Call& call) {
   static PointwiseOp multiply("mul");
-  if (!supports(call, 2)) return false;
+  if (!supports_pointwise_grad(call, 2)) return false;
   const View x = call.view_of(0), y = call.view_of(1), grad = call.view_of(2);
   for (int i : {1, 0}) {
     if (call.output(i) == nullptr) continue;
@@ -71,7 +71,7 @@ bool multiply_grad(Call& call) {
 // Inputs: x, y, out = x / y, out_grad.
 bool divide_grad(Call& call) {
   static PointwiseOp multiply("mul"), divide("div"), negate("neg");
-  if (!supports(call, 3)) return false;
+  if (!supports_pointwise_grad(call, 3)) return false;
   const View y = call.view_of(1), quotient = call.view_of(2), grad = call.view_of(3);
   if (call.output(1) != nullptr) {
     BroadcastGrad gradient(call, *call.output(1), grad);

@@ -5,8 +5,6 @@
 namespace hp::paddle_adapter::ops {
 namespace {
 
-StandardOp copy_op("copy");
-
 // A standard operator with separate names for two and three spatial dimensions.
 class RankedOp {
  public:
@@ -64,12 +62,12 @@ class DenseImage {
   std::optional<Temporary> dense_;
 };
 
-bool supports(const Call& call) { return call.inputs_ready() && is_float(to_core(call.kernel.dtype)); }
+bool supports_pooling(const Call& call) { return call.inputs_ready() && is_float(to_core(call.kernel.dtype)); }
 
 // Attributes: kernel_size, strides, paddings, ceil_mode, exclusive, data_format, pooling_type, global_pooling,
 // adaptive, padding_algorithm.
 bool read_pooling(const Call& call, const View& x, const View& out, Pooling& pooling) {
-  if (!supports(call)) return false;
+  if (!supports_pooling(call)) return false;
   pooling.exclusive = call.attr<bool>(4);
   pooling.is_max = call.attr<std::string>(6) == "max";
   pooling.adaptive = call.attr<bool>(7) || call.attr<bool>(8);
@@ -93,7 +91,7 @@ bool forward(Call& call) {
   static RankedOp strided("avg_pool2d", "avg_pool3d"), adaptive("adaptive_avg_pool2d", "adaptive_avg_pool3d");
   const View result = call.allocate(0);
   if (result.numel() == 0) return true;
-  if (!supports(call)) return false;
+  if (!supports_pooling(call)) return false;
   const bool last = channels_last(call.attr<std::string>(5));
   DenseImage images(call.device, call.view_of(0), last), results(call.device, result, last);
   const View &x = images, &out = results;
@@ -117,7 +115,7 @@ bool forward(Call& call) {
 bool backward(Call& call) {
   static RankedOp strided("avg_pool2d_backward", "avg_pool3d_backward"),
       adaptive("adaptive_avg_pool2d_backward", "adaptive_avg_pool3d_backward");
-  if (!supports(call) || call.input(2)->numel() == 0) return false;
+  if (!supports_pooling(call) || call.input(2)->numel() == 0) return false;
   const bool last = channels_last(call.attr<std::string>(5));
   DenseImage images(call.device, call.view_of(0), last), grads(call.device, call.view_of(2), last);
   const View &x = images, &grad = grads;
@@ -152,7 +150,8 @@ bool with_index(Call& call) {
   if (out.numel() == 0) return true;
   Pooling pooling;
   pooling.adaptive = call.attr<bool>(3) || call.attr<bool>(4);
-  if (!supports(call) || !pooling.set(call.integers(0), call.integers(1), call.integers(2), "EXPLICIT", x, out)) {
+  if (!supports_pooling(call) ||
+      !pooling.set(call.integers(0), call.integers(1), call.integers(2), "EXPLICIT", x, out)) {
     return false;
   }
   Converted indices(call.device, mask, DType::kI64);
@@ -162,7 +161,7 @@ bool with_index(Call& call) {
 // Inputs: x, mask, out_grad.
 bool with_index_grad(Call& call) {
   const View x = call.view_of(0), grad = call.view_of(2);
-  if (!supports(call) || grad.numel() == 0 || (x.ndim != 4 && x.ndim != 5)) return false;
+  if (!supports_pooling(call) || grad.numel() == 0 || (x.ndim != 4 && x.ndim != 5)) return false;
   Converted indices(call.device, call.view_of(1), DType::kI64);
   const View grad_x = call.allocate(0);
   return indices.read() && run_max_backward(call.device, x.ndim - 2, grad_x, grad, indices) && count_decomposed(call);

@@ -9,7 +9,7 @@ const int64_t kOne[] = {1};
 constexpr uint32_t kBiasLast = 1;  // the variant of `scale` that multiplies before it adds
 
 // The only rounding served here is to the nearest level, halves away from zero (round_type 1).
-bool supports(const Call& call, int round_type) {
+bool supports_quantization(const Call& call, int round_type) {
   return is_ready(call.input(0)) && call.input(0)->numel() != 0 && is_float(to_core(call.kernel.dtype)) &&
          call.integer(round_type) == 1;
 }
@@ -56,7 +56,7 @@ double levels_of(int64_t bits) { return static_cast<double>((int64_t{1} << (bits
 
 // Attributes: bit_length, round_type. Outputs: out, scale.
 bool fake_quantize_dequantize_abs_max(Call& call) {
-  if (!supports(call, 1)) return false;
+  if (!supports_quantization(call, 1)) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   const ShapedView scale = element(call.allocate(1));
   return largest_magnitude(call.device, scale, x) &&
@@ -67,7 +67,7 @@ bool fake_quantize_dequantize_abs_max(Call& call) {
 // accum, which may share memory with the inputs.
 bool fake_quantize_dequantize_moving_average_abs_max(Call& call) {
   static PointwiseOp multiply_add("scale"), add("add"), divide("div");
-  if (!supports(call, 3) || !is_ready(call.input(1))) return false;
+  if (!supports_quantization(call, 3) || !is_ready(call.input(1))) return false;
   const bool training = !call.attr<bool>(2);
   for (int i : {2, 3}) {
     if (training && (!is_ready(call.input(i)) || call.output(i) == nullptr || call.input(i)->numel() != 1))
@@ -80,19 +80,18 @@ bool fake_quantize_dequantize_moving_average_abs_max(Call& call) {
   if (!training) {
     return round_to_levels(device, call.allocate(0), x, element(call.view_of(1)), levels) && count_decomposed(call);
   }
-  const Temporary largest(device, x.dtype, 1, kOne), kept(device, x.dtype, 1, kOne);
+  const Temporary largest(device, x.dtype, 1, kOne), decayed(device, x.dtype, 1, kOne);
   const ShapedView old_accum = element(call.view_of(2)), old_state = element(call.view_of(3));
   const View out = call.allocate(0);
   const ShapedView scale = element(call.allocate(1)), state = element(call.allocate(2));
   const ShapedView accum = element(call.allocate(3));
-  return largest_magnitude(device, largest, x) && multiply_add(device, kept, {old_accum}, {rate, 0}) &&
-         multiply_add(device, state, {old_state}, {rate, 1}, kBiasLast) && add(device, accum, {kept, largest}, {1}) &&
-         divide(device, scale, {accum, state}) && round_to_levels(device, out, x, scale, levels) &&
-         count_decomposed(call);
+  return largest_magnitude(device, largest, x) && multiply_add(device, decayed, {old_accum}, {rate, 0}) &&
+         multiply_add(device, state, {old_state}, {rate, 1}, kBiasLast) &&
+         add(device, accum, {decayed, largest}, {1}) && divide(device, scale, {accum, state}) &&
+         round_to_levels(device, out, x, scale, levels) && count_decomposed(call);
 }
 
 bool pass_gradient(Call& call) {
-  static StandardOp copy_op("copy");
   return is_ready(call.input(0)) && copy(copy_op.on(call.device), call.device, call.allocate(0), call.view_of(0)) &&
          count_decomposed(call);
 }

@@ -23,7 +23,7 @@ bool fill(Call& call, const View& out, const RandomFill& distribution, int64_t s
   return fill(call, call.binding(), out, distribution, seed);
 }
 
-bool is_supported(const Call& call) { return is_float(to_core(call.kernel.dtype)) && call.binding().can_serve(); }
+bool supports_random(const Call& call) { return is_float(to_core(call.kernel.dtype)) && call.binding().can_serve(); }
 
 // Allocates the output with the sizes of attribute `shape`.
 View allocate_shape(Call& call, int shape) {
@@ -35,29 +35,29 @@ View allocate_shape(Call& call, int shape) {
 
 // Attributes: shape, mean, std, seed, dtype.
 bool gaussian(Call& call) {
-  return is_supported(call) && call.real(2) >= 0 &&
+  return supports_random(call) && call.real(2) >= 0 &&
          fill(call, allocate_shape(call, 0), {Distribution::kNormal, call.real(1), call.real(2)}, call.integer(3));
 }
 // Attributes: mean, std, seed.
 bool gaussian_inplace(Call& call) {
-  return is_supported(call) && call.real(1) >= 0 &&
+  return supports_random(call) && call.real(1) >= 0 &&
          fill(call, call.allocate(0), {Distribution::kNormal, call.real(0), call.real(1)}, call.integer(2));
 }
 
 bool is_range(double low, double high) { return low <= high && std::isfinite(high - low); }
 // Attributes: shape, dtype, min, max, seed.
 bool uniform(Call& call) {
-  return is_supported(call) && is_range(call.real(2), call.real(3)) &&
+  return supports_random(call) && is_range(call.real(2), call.real(3)) &&
          fill(call, allocate_shape(call, 0), {Distribution::kUniform, call.real(2), call.real(3)}, call.integer(4));
 }
 // Attributes: min, max, seed, diag_num, diag_step, diag_val.
 bool uniform_inplace(Call& call) {
-  return is_supported(call) && is_range(call.real(0), call.real(1)) && call.integer(3) == 0 &&
+  return supports_random(call) && is_range(call.real(0), call.real(1)) && call.integer(3) == 0 &&
          fill(call, call.allocate(0), {Distribution::kUniform, call.real(0), call.real(1)}, call.integer(2));
 }
 // The overwritten values have a zero gradient.
 bool gaussian_inplace_grad(Call& call) {
-  return is_supported(call) && zero(call.device, call.allocate(0)) && count_decomposed(call);
+  return supports_random(call) && zero(call.device, call.allocate(0)) && count_decomposed(call);
 }
 bool uniform_inplace_grad(Call& call) { return gaussian_inplace_grad(call); }
 
@@ -66,7 +66,7 @@ bool truncated_gaussian_random(Call& call) {
   static StandardOp uniform_numbers("uniform");
   static PointwiseOp inverse("erfinv"), scale("scale"), clamp("clamp");
   const double mean = call.real(1), deviation = call.real(2), low = call.real(4), high = call.real(5);
-  if (!is_supported(call) || !(deviation > 0) || !(low < high)) return false;
+  if (!supports_random(call) || !(deviation > 0) || !(low < high)) return false;
   const auto cdf = [&](double cut) { return std::erf((cut - mean) / deviation / std::sqrt(2.0)); };
   const View out = allocate_shape(call, 0);
   return fill(call, uniform_numbers.on(call.device), out, {Distribution::kUniform, cdf(low), cdf(high)},
@@ -83,12 +83,12 @@ bool randint(Call& call) {
 }
 
 bool exponential(Call& call) {
-  return is_supported(call) && call.real(0) > 0 &&
+  return supports_random(call) && call.real(0) > 0 &&
          fill(call, call.allocate(0), {Distribution::kExponential, call.real(0)});
 }
 
 bool bernoulli(Call& call) {
-  if (!is_supported(call) || !call.inputs_ready()) return false;
+  if (!supports_random(call) || !call.inputs_ready()) return false;
   const View p = call.view_of(0), out = call.allocate(0);
   return out.numel() == 0 || hp::ops::bernoulli_tensor(call.binding(), call.device, out, p,
                                                        take_blocks(call, hp::ops::blocks_for_32bit(out.numel())));
@@ -96,7 +96,7 @@ bool bernoulli(Call& call) {
 
 using Sampler = bool (*)(const OpBinding&, Device&, const View&, const View&, PhiloxState);
 bool sample(Call& call, Sampler sampler) {
-  if (!is_supported(call) || !call.inputs_ready()) return false;
+  if (!supports_random(call) || !call.inputs_ready()) return false;
   const View parameter = call.view_of(0), out = call.allocate(0);
   return out.numel() == 0 ||
          sampler(call.binding(), call.device, out, parameter, take_blocks(call, static_cast<uint64_t>(out.numel())));
@@ -106,8 +106,7 @@ bool standard_gamma(Call& call) { return sample(call, &hp::ops::standard_gamma);
 
 // Inputs: count, prob. The output is of an integer dtype.
 bool binomial(Call& call) {
-  static StandardOp copy_op("copy");
-  if (!is_supported(call) || !call.inputs_ready() || call.input(0)->dims() != call.input(1)->dims()) return false;
+  if (!supports_random(call) || !call.inputs_ready() || call.input(0)->dims() != call.input(1)->dims()) return false;
   const View count = call.view_of(0), out = call.allocate(0);
   if (out.numel() == 0) return true;
   const Temporary numbers(call.device, count.dtype, count.ndim, count.sizes);
@@ -118,7 +117,6 @@ bool binomial(Call& call) {
 
 // A Fisher-Yates shuffle on the host, since each swap depends on those before it. Swap i uses Philox word i.
 bool randperm(Call& call) {
-  static StandardOp copy_op("copy");
   const int64_t n = call.integer(0);
   const DType dtype = to_core(call.kernel.dtype);
   if (n < 0 || n > UINT32_MAX || dtype == DType::kNone || !copy_op.on(call.device).can_serve()) return false;
@@ -150,7 +148,7 @@ bool multinomial(Call& call) {
   static PointwiseOp divide("div");
   const DenseTensor& x = *call.input(0);
   const int64_t samples = call.integer(0);
-  if (!is_supported(call) || !call.inputs_ready() || x.numel() == 0 || x.dims().size() == 0 || x.dims().size() > 2 ||
+  if (!supports_random(call) || !call.inputs_ready() || x.numel() == 0 || x.dims().size() == 0 || x.dims().size() > 2 ||
       samples <= 0) {
     return false;
   }

@@ -1,17 +1,12 @@
 // Windows, diagonals and channels: copies between views of the input and of the output.
 #include "dispatch/composition.h"
+#include "ops/call_copy.h"
 #include "ops/reduction.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
 
-StandardOp copy_op("copy");
-
-bool copy_to(Call& call, const View& to, const View& from) {
-  return copy(copy_op.on(call.device), call.device, to, from);
-}
-
-bool is_supported(const Call& call, const DenseTensor* tensor) {
+bool supports_rearrange(const Call& call, const DenseTensor* tensor) {
   return is_ready(tensor) && tensor->numel() != 0 && tensor->dims().size() < kMaxKernelRank &&
          copy_op.on(call.device).can_serve();
 }
@@ -30,7 +25,7 @@ bool narrow_to(ShapedView& view, const std::vector<int64_t>& sizes, const std::v
 
 bool crop(Call& call) {
   const DenseTensor* x = call.input(0);
-  if (!is_supported(call, x)) return false;
+  if (!supports_rearrange(call, x)) return false;
   std::vector<int64_t> sizes = call.integers(0);
   const std::vector<int64_t> offsets = call.integers(1);
   if (static_cast<int>(sizes.size()) != x->dims().size() || offsets.size() != sizes.size()) return false;
@@ -46,7 +41,7 @@ bool crop(Call& call) {
 // Inputs: x (only its shape), out_grad. Attribute: offsets.
 bool crop_grad(Call& call) {
   const DenseTensor* grad = call.input(1);
-  if (!is_supported(call, grad)) return false;
+  if (!supports_rearrange(call, grad)) return false;
   const View from = view(*grad);
   const auto& dims = call.input(0)->dims();
   ShapedView window(nullptr, from.dtype, dims.size(), dims.Get());
@@ -59,13 +54,12 @@ bool crop_grad(Call& call) {
          count_decomposed(call);
 }
 
-// ---- fill_diagonal of a matrix. Attributes: value, offset, wrap. Paddle does not fill below the square of `columns`
-// rows.
+// ---- fill_diagonal of a matrix. Attributes: value, offset, wrap. Paddle fills the first `columns` rows only.
 
 bool set_diagonal(Call& call, double value) {
   const DenseTensor* x = call.input(0);
   const int64_t offset = call.integer(1);
-  if (!is_supported(call, x) || x->dims().size() != 2 || call.attr<bool>(2)) return false;
+  if (!supports_rearrange(call, x) || x->dims().size() != 2 || call.attr<bool>(2)) return false;
   const int64_t rows = x->dims()[0], columns = x->dims()[1];
   const int64_t first = std::max<int64_t>(0, -offset), last = std::min({rows, columns, columns - offset});
   View out;
@@ -88,7 +82,7 @@ bool fill_diagonal_grad(Call& call) { return set_diagonal(call, 0); }
 // Transposes the channels, seen as a matrix of `rows` rows.
 bool shuffle(Call& call, bool backward) {
   const DenseTensor* x = call.input(0);
-  if (!is_supported(call, x) || x->dims().size() != 4) return false;
+  if (!supports_rearrange(call, x) || x->dims().size() != 4) return false;
   const bool last = call.attr<std::string>(1) == "NHWC";
   const int64_t channels = x->dims()[last ? 3 : 1], groups = call.integer(0);
   if (groups <= 0 || channels % groups != 0) return false;
@@ -108,7 +102,7 @@ bool equal_all(Call& call) {
   static PointwiseOp equal("eq");
   static StandardOp all("all");
   const DenseTensor *x = call.input(0), *y = call.input(1);
-  if (!is_supported(call, x) || !is_supported(call, y) || x->dtype() != y->dtype()) return false;
+  if (!supports_rearrange(call, x) || !supports_rearrange(call, y) || x->dtype() != y->dtype()) return false;
   if (x->dims() != y->dims()) return zero(call.device, call.allocate(0)) && count_decomposed(call);
   const int64_t sizes[] = {x->numel()};
   const auto flat = [&](int i) { return ShapedView(call.view_of(i).data, call.view_of(i).dtype, 1, sizes); };

@@ -63,7 +63,7 @@ class Lengths {
   std::optional<Temporary> mask_, zero_value_;
 };
 
-bool supports(const Call& call, const RnnConfig& net) {
+bool supports_recurrent(const Call& call, const RnnConfig& net) {
   Steps& step = steps();
   Device& device = call.device;
   if (!is_float(net.dtype) || !step.matmul.on(device).can_serve()) return false;
@@ -184,7 +184,7 @@ bool run_layers(Call& call, const RnnConfig& net, const RnnReserve& reserve, con
 // Inputs: x, pre_state, weight_list, sequence_length. Outputs: out, dropout_state, state, reserve.
 bool rnn(Call& call) {
   RnnConfig net;
-  if (!call.inputs_ready() || !net.read(call) || !supports(call, net)) return false;
+  if (!call.inputs_ready() || !net.read(call) || !supports_recurrent(call, net)) return false;
   call.allocate(0);
   for (DenseTensor* state : call.outputs(2)) call.allocate(*state);
   std::optional<Temporary> temporary;
@@ -406,7 +406,7 @@ bool rnn_grad(Call& call) {
   const DenseTensor* saved = call.input(6);
   if (!is_ready(saved) || saved->dims().size() != 1) return false;  // saved by the CPU tier
   RnnConfig net;
-  const bool served = net.read(call) && saved->numel() == RnnReserve::size(net) && supports(call, net);
+  const bool served = net.read(call) && saved->numel() == RnnReserve::size(net) && supports_recurrent(call, net);
   const RnnReserve reserve(net, const_cast<void*>(saved->data()));
   Lengths lengths;
   if (served && lengths.set(call, net, call.input(3)) && Backward(call, net, reserve, lengths).run()) {

@@ -24,7 +24,7 @@ struct ResamplingOptions {
     rank = x.ndim - 2;
     align = call.attr<bool>(6);
     const std::string& layout = call.attr<std::string>(0);
-    // Paddle takes every other name, "NCDHW" too, for a layout with the channels last.
+    // Paddle treats every other name as channels last, even "NCDHW".
     if (!is_float(x.dtype) || rank < 1 || rank > 3 || layout != "NCHW" || x.numel() == 0) return false;
     if (mode == Resampling::kNearest && align) return false;
     if (mode == Resampling::kLinear && !align && call.integer(7) != 0) return false;

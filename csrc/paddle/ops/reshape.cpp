@@ -1,6 +1,7 @@
 // Other shapes for the same elements, and parts of complex numbers. In eager mode Paddle makes views instead; graphs
 // copy.
 #include "dispatch/composition.h"
+#include "ops/call_copy.h"
 #include "ops/detail/complex_view.h"
 
 namespace hp::paddle_adapter::ops {
@@ -9,19 +10,13 @@ namespace {
 using hp::ops::ComplexPart;
 using hp::ops::real_dtype;
 
-StandardOp copy_op("copy");
-
-bool copy_to(Call& call, const View& to, const View& from) {
-  return copy(copy_op.on(call.device), call.device, to, from);
-}
-
-bool is_supported(const Call& call, const DenseTensor* tensor) {
+bool supports_reshape(const Call& call, const DenseTensor* tensor) {
   return is_ready(tensor) && tensor->dims().size() < kMaxKernelRank && copy_op.on(call.device).can_serve();
 }
 
-// Copies the input's bytes to the output, of which InferMeta has set the shape.
+// Copies the input's bytes to the output, whose shape InferMeta has set.
 bool copy_elements(Call& call, const DenseTensor* input, DType output_dtype) {
-  if (!is_supported(call, input)) return false;
+  if (!supports_reshape(call, input)) return false;
   const int64_t sizes[] = {input->numel()}, count = common::product(call.output(0)->dims());
   const DType dtype = to_core(input->dtype());
   if (count * info(output_dtype).bytes != sizes[0] * info(dtype).bytes) return false;
@@ -38,7 +33,7 @@ bool copy_elements(Call& call, const DenseTensor* input, DType output_dtype) {
 bool reshape_by_axes(Call& call) { return copy_elements(call, call.input(0), to_core(call.kernel.dtype)); }
 bool squeeze(Call& call) { return reshape_by_axes(call); }
 bool unsqueeze(Call& call) { return reshape_by_axes(call); }
-// The second output only has a shape.
+// The second output has a shape but no data.
 bool squeeze_with_xshape(Call& call) { return reshape_by_axes(call); }
 bool unsqueeze_with_xshape(Call& call) { return reshape_by_axes(call); }
 
@@ -56,7 +51,7 @@ bool as_real(Call& call) { return copy_elements(call, call.input(0), real_dtype(
 
 bool take_part(Call& call, int which) {
   const DenseTensor* x = call.input(0);
-  if (!is_supported(call, x) || !is_complex(to_core(x->dtype()))) return false;
+  if (!supports_reshape(call, x) || !is_complex(to_core(x->dtype()))) return false;
   const ComplexPart part(view(*x), which);
   call.output(0)->set_type(x->dtype() == phi::DataType::COMPLEX128 ? phi::DataType::FLOAT64 : phi::DataType::FLOAT32);
   return copy_to(call, call.allocate(0), part.view) && count_decomposed(call);
@@ -67,7 +62,7 @@ bool imag(Call& call) { return take_part(call, 1); }
 // Input: out_grad.
 bool part_grad(Call& call, int which) {
   const DenseTensor* grad = call.input(0);
-  if (!is_supported(call, grad) || is_complex(to_core(grad->dtype()))) return false;
+  if (!supports_reshape(call, grad) || is_complex(to_core(grad->dtype()))) return false;
   call.output(0)->set_type(grad->dtype() == phi::DataType::FLOAT64 ? phi::DataType::COMPLEX128
                                                                    : phi::DataType::COMPLEX64);
   const View out = call.allocate(0);
@@ -80,7 +75,7 @@ bool imag_grad(Call& call) { return part_grad(call, 1); }
 // Inputs: real part, imaginary part, broadcast against each other.
 bool complex(Call& call) {
   const DenseTensor *x = call.input(0), *y = call.input(1);
-  if (!is_supported(call, x) || !is_supported(call, y) || x->dtype() != y->dtype()) return false;
+  if (!supports_reshape(call, x) || !supports_reshape(call, y) || x->dtype() != y->dtype()) return false;
   const View out = call.allocate(0);
   if (!is_complex(out.dtype) || real_dtype(out.dtype) != to_core(x->dtype())) return false;
   ShapedView parts[] = {ShapedView(view(*x)), ShapedView(view(*y))};
@@ -94,7 +89,7 @@ bool complex(Call& call) {
 // Inputs: x, y (only their shapes), out_grad.
 bool complex_grad(Call& call) {
   const DenseTensor* grad = call.input(2);
-  if (!is_supported(call, grad) || !is_complex(to_core(grad->dtype()))) return false;
+  if (!supports_reshape(call, grad) || !is_complex(to_core(grad->dtype()))) return false;
   for (int i = 0; i < 2; ++i) {
     const ComplexPart part(view(*grad), i);
     if (call.output(i) != nullptr && !sum_to(call.device, call.allocate(i), part.view)) return false;

@@ -17,7 +17,7 @@ struct ScanOptions {
 // Both tensors are contiguous, of the same shape and dtype. An exclusive scan starts with `identity`.
 bool scan(Call& call, hp::ops::Scan& scanner, const OpBinding& binding, View out, View x, const ScanOptions& options,
           int identity) {
-  static StandardOp flip_op("flip"), copy_op("copy");
+  static StandardOp flip_op("flip");
   static PointwiseOp scale("scale");
   Device& device = call.device;
   const int64_t dims[] = {options.dim};
@@ -49,7 +49,7 @@ bool scan(Call& call, hp::ops::Scan& scanner, const OpBinding& binding, View out
   return !options.reverse || hp::ops::flip(flip_op.on(device), device, out, to, dims, 1);
 }
 
-bool supports(const Call& call, const DenseTensor& x) {
+bool supports_scan(const Call& call, const DenseTensor& x) {
   return call.inputs_ready() && x.numel() != 0 && x.dims().size() <= kMaxKernelRank && call.binding().can_serve() &&
          to_core(call.kernel.dtype) != DType::kNone && x.dtype() == call.kernel.dtype &&
          call.output(0)->numel() == x.numel();
@@ -57,7 +57,7 @@ bool supports(const Call& call, const DenseTensor& x) {
 
 bool scan_along(Call& call, hp::ops::Scan& scanner, StandardOp& step, const DenseTensor& x, int64_t axis, bool flat,
                 bool exclusive, bool reverse, int identity) {
-  if (!supports(call, x)) return false;
+  if (!supports_scan(call, x)) return false;
   const DenseTensor before = x;
   const View from = view(before), out = call.allocate(0);
   if (out.dtype != from.dtype) return false;

@@ -11,10 +11,10 @@ namespace {
 
 using hp::ops::ScatterOp;
 
-StandardOp copy_op("copy"), index_add_op("index_add"), index_copy_op("index_copy"), scatter_op("scatter"),
-    index_put_op("index_put"), index_select_op("index_select"), gather_op("gather"), index_op("index");
+StandardOp index_add_op("index_add"), index_copy_op("index_copy"), scatter_op("scatter"), index_put_op("index_put"),
+    index_select_op("index_select"), gather_op("gather"), index_op("index");
 
-bool supports(const Call& call, int index) {
+bool supports_scatter(const Call& call, int index) {
   return call.inputs_ready() && is_index(*call.input(index)) && call.input(index)->numel() != 0 &&
          copy_op.on(call.device).can_serve() && to_core(call.kernel.dtype) != DType::kNone;
 }
@@ -95,7 +95,7 @@ std::optional<ScatterOp> scatter_op_named(const std::string& name) {
 bool put_along_axis(Call& call) {
   const std::optional<ScatterOp> write = scatter_op_named(call.attr<std::string>(1));
   const DenseTensor& x = *call.input(0);
-  if (!supports(call, 1) || !write || (*write != ScatterOp::kSet && !call.attr<bool>(2)) ||
+  if (!supports_scatter(call, 1) || !write || (*write != ScatterOp::kSet && !call.attr<bool>(2)) ||
       x.dims().size() != call.input(1)->dims().size() || call.input(2)->dims() != call.input(1)->dims() ||
       x.dims().size() > kMaxKernelRank || is_complex(to_core(call.kernel.dtype))) {
     return false;
@@ -153,7 +153,7 @@ bool clear_slices(Call& call, const View& out, const View& index, int64_t dim) {
 
 bool scatter(Call& call) {
   const DenseTensor& x = *call.input(0);
-  if (!supports(call, 1) || x.numel() == 0 || x.dims().size() == 0 || x.dims().size() > kMaxKernelRank ||
+  if (!supports_scatter(call, 1) || x.numel() == 0 || x.dims().size() == 0 || x.dims().size() > kMaxKernelRank ||
       call.input(2)->numel() != x.numel() / x.dims()[0] * call.input(1)->numel()) {
     return false;
   }
@@ -189,7 +189,7 @@ bool scatter_grad(Call& call) {
 // ---- scatter_nd_add. Inputs: x, index, updates.
 
 bool scatter_nd_add(Call& call) {
-  if (!supports(call, 1) || !has_coordinates(*call.input(1), *call.input(2))) return false;
+  if (!supports_scatter(call, 1) || !has_coordinates(*call.input(1), *call.input(2))) return false;
   View out;
   return allocate_copy(call, *call.output(0), *call.input(0), out) &&
          put_coordinates(call, out, call.view_of(1), call.view_of(2), ScatterOp::kAdd) && count_decomposed(call);
@@ -214,7 +214,7 @@ bool scatter_nd_add_grad(Call& call) {
 // ---- index_add. Inputs: x, index, add_value. Attribute: axis.
 
 bool index_add(Call& call) {
-  if (!supports(call, 1) || call.input(0)->dims().size() == 0 || call.input(0)->dims().size() > kMaxKernelRank)
+  if (!supports_scatter(call, 1) || call.input(0)->dims().size() == 0 || call.input(0)->dims().size() > kMaxKernelRank)
     return false;
   View out;
   return allocate_copy(call, *call.output(0), *call.input(0), out) &&

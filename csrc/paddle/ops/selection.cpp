@@ -11,15 +11,13 @@ namespace {
 
 using hp::ops::SelectionOffsets;
 
-StandardOp copy_op("copy");
-
-bool supports(const Call& call) {
+bool supports_selection(const Call& call) {
   return call.inputs_ready() && call.binding().portable_allowed && call.input(0)->numel() != 0 &&
          to_core(call.kernel.dtype) != DType::kNone && call.input(0)->dims().size() <= kMaxKernelRank;
 }
 
 bool nonzero(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_selection(call)) return false;
   const View x = call.view_of(0);
   const SelectionOffsets offsets = SelectionOffsets::of_nonzero(call.binding(), call.device, x);
   if (!offsets.available()) return false;
@@ -31,7 +29,8 @@ bool nonzero(Call& call) {
 
 // Inputs: sorted_sequence, value. Attributes: out_int32, right.
 bool searchsorted(Call& call) {
-  if (!supports(call) || call.input(1)->numel() == 0 || call.input(1)->dtype() != call.input(0)->dtype()) return false;
+  if (!supports_selection(call) || call.input(1)->numel() == 0 || call.input(1)->dtype() != call.input(0)->dtype())
+    return false;
   const View sorted = call.view_of(0), value = call.view_of(1);
   if (sorted.ndim == 0 || value.ndim == 0) return false;
   return hp::ops::searchsorted(call.binding(), call.device, call.allocate(0), sorted, value, {}, call.attr<bool>(1));
@@ -64,7 +63,7 @@ bool fits(const DenseTensor& mask, const DenseTensor& x) {
 }
 
 bool masked_select(Call& call) {
-  if (!supports(call) || !fits(*call.input(1), *call.input(0))) return false;
+  if (!supports_selection(call) || !fits(*call.input(1), *call.input(0))) return false;
   const View x = call.view_of(0);
   const Mask mask(call, call.view_of(1), x);
   if (!mask.ok) return false;
@@ -123,7 +122,7 @@ bool masked_fill_grad(Call& call) {
 // Attributes: return_index, return_inverse, return_counts, axis, dtype. Outputs: out, indices, index, counts.
 bool unique(Call& call) {
   static StandardOp sort_op("sort"), unique_op("unique");
-  if (!supports(call) || call.attr<bool>(0) || !call.integers(3).empty() ||
+  if (!supports_selection(call) || call.attr<bool>(0) || !call.integers(3).empty() ||
       call.attr<phi::DataType>(4) != phi::DataType::INT64 || is_complex(to_core(call.kernel.dtype))) {
     return false;
   }

@@ -3,24 +3,19 @@
 
 #include "dispatch/composition.h"
 #include "dispatch/slices.h"
+#include "ops/call_copy.h"
 #include "ops/reduction.h"
 
 namespace hp::paddle_adapter::ops {
 namespace {
 
-StandardOp copy_op("copy");
-
-bool copy_to(Call& call, const View& to, const View& from) {
-  return copy(copy_op.on(call.device), call.device, to, from);
-}
-
-bool is_supported(const DenseTensor* tensor) {
+bool supports_shape(const DenseTensor* tensor) {
   return tensor != nullptr && to_core(tensor->dtype()) != DType::kNone && tensor->dims().size() <= kMaxKernelRank &&
          (tensor->numel() == 0 || (tensor->initialized() && on_device(*tensor)));
 }
-bool is_supported(List<const DenseTensor> tensors) {
+bool supports_shape(List<const DenseTensor> tensors) {
   for (const DenseTensor* tensor : tensors) {
-    if (!is_supported(tensor)) return false;
+    if (!supports_shape(tensor)) return false;
   }
   return true;
 }
@@ -32,7 +27,7 @@ bool can_copy(const Call& call) {
 // ---- Concatenation and splitting
 
 bool join(Call& call, List<const DenseTensor> inputs, int64_t dim, bool stacked) {
-  if (!is_supported(inputs) || !call.binding().can_serve()) return false;
+  if (!supports_shape(inputs) || !call.binding().can_serve()) return false;
   const View out = call.allocate(0);
   if (out.numel() == 0) return true;
   std::vector<ShapedView> parts;
@@ -57,7 +52,7 @@ bool unstack_grad(Call& call) { return stack(call); }
 // those of `sizes`, if given. `stacked`: slices of length 1, without the dimension.
 bool split_into(Call& call, const DenseTensor* from, List<DenseTensor> outs, int64_t dim, bool stacked,
                 List<const DenseTensor> sizes = {}) {
-  if (!is_supported(from) || !can_copy(call)) return false;
+  if (!supports_shape(from) || !can_copy(call)) return false;
   const View source = view(*from);
   int64_t offset = 0;
   for (int k = 0; k < outs.count; ++k) {
@@ -95,7 +90,7 @@ bool stack_grad(Call& call) { return unstack(call); }
 // ---- Flip, roll and triangles
 
 bool flip(Call& call) {
-  if (!is_supported(call.input(0)) || !call.binding().can_serve()) return false;
+  if (!supports_shape(call.input(0)) || !call.binding().can_serve()) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   if (out.numel() == 0) return true;
   std::vector<int64_t> dims = call.integers(0);
@@ -106,7 +101,7 @@ bool reverse(Call& call) { return flip(call); }
 
 // Without dimensions, rolls the flattened tensor.
 bool roll_by(Call& call, const DenseTensor* from, int64_t sign) {
-  if (!is_supported(from) || !call.binding().can_serve()) return false;
+  if (!supports_shape(from) || !call.binding().can_serve()) return false;
   const std::vector<int64_t> shifts = call.integers(0), dims = call.integers(1);
   const View x = view(*from), out = call.allocate(0);
   if (out.numel() == 0) return true;
@@ -125,7 +120,7 @@ bool roll_grad(Call& call) { return roll_by(call, call.input(1), -1); }
 
 // Input: x or out_grad. Attribute: diagonal.
 bool triangle(Call& call, const OpBinding& binding, bool lower) {
-  if (!is_supported(call.input(0)) || !binding.can_serve() || call.input(0)->dims().size() < 2) return false;
+  if (!supports_shape(call.input(0)) || !binding.can_serve() || call.input(0)->dims().size() < 2) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   if (out.numel() == 0) return true;
   return (lower ? hp::ops::tril : hp::ops::triu)(binding, call.device, out, x, call.integer(0));
@@ -153,7 +148,7 @@ ShapedView permuted(const View& x, const std::vector<int64_t>& axis, bool back) 
   return result;
 }
 bool permute_to(Call& call, bool back) {
-  if (!is_supported(call.input(0)) || !can_copy(call)) return false;
+  if (!supports_shape(call.input(0)) || !can_copy(call)) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   return (out.numel() == 0 || copy_to(call, out, permuted(x, call.integers(0), back))) && count_decomposed(call);
 }
@@ -165,7 +160,7 @@ bool transpose_grad(Call& call) { return permute_to(call, true); }
 // Attributes: axes, starts, ends, infer_flags, decrease_axis.
 bool slice(Call& call) {
   const DenseTensor* x = call.input(0);
-  if (!is_supported(x) || !can_copy(call)) return false;
+  if (!supports_shape(x) || !can_copy(call)) return false;
   const Slices slices(call.integers(0), call.integers(1), call.integers(2), {});
   ShapedView part(view(*x));
   if (x->numel() == 0 || !slices.apply(part, call.integers(4)) || !slices.fits(part, *call.output(0))) return false;
@@ -177,7 +172,7 @@ Slices strided_slices(const Call& call) {
 }
 bool copy_slices(Call& call, const std::vector<int64_t>& dropped) {
   const DenseTensor* x = call.input(0);
-  if (!is_supported(x) || !can_copy(call)) return false;
+  if (!supports_shape(x) || !can_copy(call)) return false;
   const Slices slices = strided_slices(call);
   ShapedView part(view(*x));
   if (x->numel() == 0 || !slices.apply(part, dropped) || !slices.fits(part, *call.output(0))) return false;
@@ -190,7 +185,7 @@ bool strided_slice_raw(Call& call) { return copy_slices(call, call.integers(5));
 
 // Zeros, with the output gradient in the slice. Inputs: x, out_grad.
 bool slices_grad(Call& call, const Slices& slices, const std::vector<int64_t>& dropped) {
-  if (!is_supported(call.input(1)) || !can_copy(call) || call.input(0)->dims().size() > kMaxKernelRank ||
+  if (!supports_shape(call.input(1)) || !can_copy(call) || call.input(0)->dims().size() > kMaxKernelRank ||
       call.output(0)->numel() == 0) {
     return false;
   }
@@ -234,7 +229,7 @@ ShapedView broadcast_to(const View& value, const View& part) {
 
 bool set_value_with_tensor(Call& call) {
   const DenseTensor &x = *call.input(0), &value = *call.input(1);
-  if (!is_supported(&x) || !is_supported(&value) || !can_copy(call) || x.numel() == 0 || value.numel() == 0 ||
+  if (!supports_shape(&x) || !supports_shape(&value) || !can_copy(call) || x.numel() == 0 || value.numel() == 0 ||
       !call.integers(5).empty())
     return false;
   const Target target(call);
@@ -251,7 +246,7 @@ bool set_value_with_tensor(Call& call) {
 bool set_value(Call& call) {
   const DenseTensor& x = *call.input(0);
   const auto& values = call.attr<std::vector<phi::Scalar>>(7);
-  if (!is_supported(&x) || !can_copy(call) || x.numel() == 0 || values.size() != 1 || !call.integers(5).empty() ||
+  if (!supports_shape(&x) || !can_copy(call) || x.numel() == 0 || values.size() != 1 || !call.integers(5).empty() ||
       is_complex(to_core(call.kernel.dtype))) {
     return false;
   }
@@ -274,7 +269,7 @@ bool set_value(Call& call) {
 
 bool set_value_grads(Call& call, bool has_value_grad) {
   const DenseTensor& grad = *call.input(0);
-  if (!is_supported(&grad) || !can_copy(call) || grad.numel() == 0 || !call.integers(5).empty()) return false;
+  if (!supports_shape(&grad) || !can_copy(call) || grad.numel() == 0 || !call.integers(5).empty()) return false;
   const Target target(call);
   ShapedView slice_view(view(grad));
   if (!target.slices.apply(slice_view, target.dropped)) return false;
@@ -331,7 +326,7 @@ struct Tiling {
 };
 
 bool tile(Call& call) {
-  if (!is_supported(call.input(0)) || !can_copy(call) || call.output(0)->dims().size() > kMaxKernelRank ||
+  if (!supports_shape(call.input(0)) || !can_copy(call) || call.output(0)->dims().size() > kMaxKernelRank ||
       call.input(0)->numel() == 0 || call.output(0)->numel() == 0) {
     return false;
   }
@@ -341,7 +336,7 @@ bool tile(Call& call) {
 }
 bool tile_grad(Call& call) {
   static StandardOp sum("sum");
-  if (!is_supported(call.input(1)) || !can_copy(call) || call.input(0)->dims().size() > kMaxKernelRank ||
+  if (!supports_shape(call.input(1)) || !can_copy(call) || call.input(0)->dims().size() > kMaxKernelRank ||
       call.input(1)->numel() == 0 || is_complex(to_core(call.kernel.dtype))) {
     return false;
   }
@@ -365,7 +360,7 @@ bool expand_to(Call& call, const View& out, const View& x) {
   return out.numel() == 0 || copy_to(call, out, from.expand(out.ndim, out.sizes));
 }
 bool expand(Call& call) {
-  if (!is_supported(call.input(0)) || !can_copy(call) || call.output(0)->dims().size() > kMaxKernelRank ||
+  if (!supports_shape(call.input(0)) || !can_copy(call) || call.output(0)->dims().size() > kMaxKernelRank ||
       common::product(call.output(0)->dims()) < 0) {
     return false;
   }
@@ -374,7 +369,7 @@ bool expand(Call& call) {
 bool expand_as(Call& call) { return expand(call); }
 // Inputs: x, out_grad.
 bool expand_grad(Call& call) {
-  if (!is_supported(call.input(1)) || !can_copy(call) || call.input(1)->numel() == 0 ||
+  if (!supports_shape(call.input(1)) || !can_copy(call) || call.input(1)->numel() == 0 ||
       (is_complex(to_core(call.kernel.dtype)) && call.output(0)->numel() != call.input(1)->numel())) {
     return false;
   }
@@ -383,14 +378,14 @@ bool expand_grad(Call& call) {
 bool expand_as_grad(Call& call) { return expand_grad(call); }
 
 bool broadcast_tensors(Call& call) {
-  if (!is_supported(call.inputs(0)) || !can_copy(call)) return false;
+  if (!supports_shape(call.inputs(0)) || !can_copy(call)) return false;
   for (int k = 0; k < call.inputs(0).count; ++k) {
     if (!expand_to(call, call.allocate(*call.outputs(0)[k]), view(*call.inputs(0)[k]))) return false;
   }
   return count_decomposed(call);
 }
 bool broadcast_tensors_grad(Call& call) {
-  if (!is_supported(call.inputs(1)) || !can_copy(call) || is_complex(to_core(call.kernel.dtype))) return false;
+  if (!supports_shape(call.inputs(1)) || !can_copy(call) || is_complex(to_core(call.kernel.dtype))) return false;
   for (int k = 0; k < call.inputs(1).count; ++k) {
     if (call.inputs(1)[k]->numel() == 0) return false;
   }
@@ -410,7 +405,7 @@ ShapedView as_dimension(const View& vector, int k, int ndim) {
 }
 bool meshgrid(Call& call) {
   const auto inputs = call.inputs(0);
-  if (!is_supported(inputs) || !can_copy(call) || inputs.count > kMaxKernelRank) return false;
+  if (!supports_shape(inputs) || !can_copy(call) || inputs.count > kMaxKernelRank) return false;
   for (int k = 0; k < inputs.count; ++k) {
     const View out = call.allocate(*call.outputs(0)[k]);
     if (!expand_to(call, out, as_dimension(view(*inputs[k]), k, out.ndim))) return false;
@@ -419,7 +414,8 @@ bool meshgrid(Call& call) {
 }
 bool meshgrid_grad(Call& call) {
   const auto grads = call.inputs(1);
-  if (!is_supported(grads) || !can_copy(call) || grads.count > kMaxKernelRank || is_complex(to_core(call.kernel.dtype)))
+  if (!supports_shape(grads) || !can_copy(call) || grads.count > kMaxKernelRank ||
+      is_complex(to_core(call.kernel.dtype)))
     return false;
   for (int k = 0; k < grads.count; ++k) {
     if (grads[k]->numel() == 0) return false;
@@ -436,7 +432,7 @@ bool meshgrid_grad(Call& call) {
 // Attributes: repeats, dim.
 bool repeat_interleave(Call& call) {
   const DenseTensor* x = call.input(0);
-  if (!is_supported(x) || !can_copy(call) || x->numel() == 0 || x->dims().size() >= kMaxKernelRank) return false;
+  if (!supports_shape(x) || !can_copy(call) || x->numel() == 0 || x->dims().size() >= kMaxKernelRank) return false;
   const int64_t times = call.integer(0);
   const int dim = static_cast<int>(wrap_dim(call.integer(1), x->dims().size()));
   if (times <= 0 || x->dims().size() == 0 || call.output(0)->dims()[dim] != times * x->dims()[dim]) return false;
@@ -471,12 +467,12 @@ ShapedView diagonal_of(const Call& call, const View& x) {
 
 // Attributes: offset, axis1, axis2.
 bool diagonal(Call& call) {
-  if (!is_supported(call.input(0)) || !can_copy(call) || call.input(0)->numel() == 0) return false;
+  if (!supports_shape(call.input(0)) || !can_copy(call) || call.input(0)->numel() == 0) return false;
   const View x = call.view_of(0), out = call.allocate(0);
   return (out.numel() == 0 || copy_to(call, out, diagonal_of(call, x))) && count_decomposed(call);
 }
 bool diagonal_grad(Call& call) {
-  if (!is_supported(call.input(1)) || !can_copy(call) || call.input(0)->dims().size() > kMaxKernelRank) return false;
+  if (!supports_shape(call.input(1)) || !can_copy(call) || call.input(0)->dims().size() > kMaxKernelRank) return false;
   const View out = call.allocate(0);
   return zero(call.device, out) &&
          (call.input(1)->numel() == 0 || copy_to(call, diagonal_of(call, out), call.view_of(1))) &&
@@ -484,7 +480,7 @@ bool diagonal_grad(Call& call) {
 }
 bool trace(Call& call) {
   static StandardOp sum("sum");
-  if (!is_supported(call.input(0)) || !can_copy(call) || call.input(0)->numel() == 0 ||
+  if (!supports_shape(call.input(0)) || !can_copy(call) || call.input(0)->numel() == 0 ||
       is_complex(to_core(call.kernel.dtype)))
     return false;
   const View out = call.allocate(0);
@@ -498,7 +494,7 @@ bool trace(Call& call) {
 // A vector becomes the diagonal of a matrix; of a matrix, the diagonal is taken. Attributes: offset, padding_value.
 bool diag(Call& call) {
   const DenseTensor* x = call.input(0);
-  if (!is_supported(x) || !can_copy(call) || x->numel() == 0) return false;
+  if (!supports_shape(x) || !can_copy(call) || x->numel() == 0) return false;
   const View from = call.view_of(0);
   const bool from_vector = from.ndim < 2;
   if (from_vector && call.real(1) != 0) return false;
@@ -512,7 +508,7 @@ bool diag(Call& call) {
 }
 bool diag_grad(Call& call) {
   const DenseTensor* grad = call.input(1);
-  if (!is_supported(grad) || !can_copy(call) || grad->numel() == 0 || call.input(0)->dims().size() == 0) return false;
+  if (!supports_shape(grad) || !can_copy(call) || grad->numel() == 0 || call.input(0)->dims().size() == 0) return false;
   const View from = call.view_of(1), out = call.allocate(0);
   if (out.ndim == 1) return copy_to(call, out, diagonal_of(from, call.integer(0), 0, 1)) && count_decomposed(call);
   return zero(call.device, out) && copy_to(call, diagonal_of(out, call.integer(0), 0, 1), from) &&

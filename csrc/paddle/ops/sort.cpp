@@ -6,7 +6,7 @@
 namespace hp::paddle_adapter::ops {
 namespace {
 
-bool supports(const Call& call) {
+bool supports_sort(const Call& call) {
   const DenseTensor& x = *call.input(0);
   return call.inputs_ready() && x.numel() != 0 && x.dims().size() > 0 && !is_complex(to_core(call.kernel.dtype));
 }
@@ -24,7 +24,7 @@ bool scatter_to_input(Call& call, const View& indices, const View& grad, int64_t
 
 // Attributes: k, axis, largest, sorted. Outputs: out, indices.
 bool topk(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_sort(call)) return false;
   const View x = call.view_of(0);
   const int64_t axis = wrap_dim(call.integer(1), x.ndim);
   if (call.attr<phi::Scalar>(0).FromTensor()) {  // not known when Paddle infers the shape
@@ -48,7 +48,7 @@ bool topk_grad(Call& call) {
 
 // Attributes: axis, descending, stable. Outputs: out, indices.
 bool argsort(Call& call) {
-  if (!supports(call)) return false;
+  if (!supports_sort(call)) return false;
   const View x = call.view_of(0), out = call.allocate(0), indices = call.allocate(1);
   return hp::ops::sort(call.binding(), call.device, out, indices, x, wrap_dim(call.integer(0), x.ndim),
                        call.attr<bool>(1), call.attr<bool>(2));

@@ -5,9 +5,9 @@
 namespace hp::paddle_adapter::ops {
 namespace {
 
-StandardOp im2col_op("im2col"), col2im_op("col2im"), copy_op("copy");
+StandardOp im2col_op("im2col"), col2im_op("col2im");
 
-bool supports(const Call& call) {
+bool supports_unfold(const Call& call) {
   return call.inputs_ready() && is_float(to_core(call.kernel.dtype)) && call.input(0)->numel() != 0;
 }
 
@@ -29,7 +29,7 @@ bool read_windows(const Call& call, int first, hp::ops::Im2colWindow& window) {
 
 bool unfold(Call& call) {
   hp::ops::Im2colWindow window;
-  if (!supports(call) || !read_windows(call, 0, window)) return false;
+  if (!supports_unfold(call) || !read_windows(call, 0, window)) return false;
   return hp::ops::im2col(im2col_op.on(call.device), call.device, call.allocate(0), call.view_of(0), window) &&
          count_decomposed(call);
 }
@@ -44,7 +44,7 @@ bool unfold_grad(Call& call) {
 // Attributes: output_sizes, then those of the window.
 bool fold(Call& call) {
   hp::ops::Im2colWindow window;
-  if (!supports(call) || !read_windows(call, 1, window)) return false;
+  if (!supports_unfold(call) || !read_windows(call, 1, window)) return false;
   return hp::ops::col2im(col2im_op.on(call.device), call.device, call.allocate(0), call.view_of(0), window) &&
          count_decomposed(call);
 }

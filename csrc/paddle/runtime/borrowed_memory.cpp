@@ -34,8 +34,8 @@ struct Loan {
   py::object owner;
 };
 
-// Python cannot create a tensor on given memory. It calls `full` instead, which takes the loan
-// and does not fill. (`empty` is a kernel of Paddle's own for every device.)
+// Python cannot create a tensor on given memory. It calls `full` instead, which returns a tensor on the lent memory
+// without filling it. (`empty` cannot be replaced: Paddle has one kernel for all devices.)
 thread_local std::optional<Loan> pending_loan;
 
 }  // namespace
@@ -59,7 +59,7 @@ void bind_borrowed_memory(py::module_& module) {
                                std::vector<int64_t> strides, py::object owner) {
     pending_loan = Loan{address, bytes, std::move(sizes), std::move(strides), std::move(owner)};
   });
-  // Takes back a loan that `full` did not take, because it failed before.
+  // Takes back memory that `full` did not use, because the call failed first.
   module.def("end_loan", [] { pending_loan.reset(); });
 }
 

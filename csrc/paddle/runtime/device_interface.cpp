@@ -288,6 +288,11 @@ struct Callbacks {
     *bytes = HP_ALIGNMENT;
     return C_SUCCESS;
   }
+  // Paddle's buddy allocator then asks for each block, instead of a share of the device's memory in advance.
+  static C_Status no_chunks(const C_Device, size_t* bytes) {
+    *bytes = 0;
+    return C_SUCCESS;
+  }
   // 90 for version 9.0, as Paddle counts on GPUs.
   static C_Status capability(const C_Device device, size_t* capability) {
     return run_or_log([&] {
@@ -352,7 +357,7 @@ struct Callbacks {
 
   static void fill(C_DeviceInterface& table) {
     fill_newer(table, 0);
-    // The fields of xccl and graphs also lie behind the shared prefix.
+    // The fields of xccl and graphs also follow the shared prefix.
     if (table.size == sizeof(table)) {
       fill_xccl(table, self().runtime, self().pinned);
       fill_graphs(table);
@@ -392,6 +397,7 @@ struct Callbacks {
     table.get_device_list = list;
     table.device_memory_stats = memory_stats;
     table.device_min_chunk_size = min_chunk;
+    if (self().runtime.plugin->info.memory == nullptr) table.device_max_chunk_size = no_chunks;
     table.get_compute_capability = capability;
   }
 };

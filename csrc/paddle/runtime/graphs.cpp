@@ -69,7 +69,8 @@ C_Status end_capture(const C_Device, C_Stream handle, C_CudaGraph* graph) {
     try {
       captured->graph = capture->finish();
     } catch (const Error& error) {
-      captured->refused = error.what();  // an exception here would leave Paddle in its capture: a replay reports it
+      captured->refused =
+          error.what();  // an exception here would leave Paddle capturing, so the replay reports the error
     }
     *graph = reinterpret_cast<C_CudaGraph>(new Handle(std::move(captured)));
   });
@@ -100,7 +101,7 @@ C_Status instantiate(C_GraphExec* executable, C_CudaGraph* graph, void**, char*,
   return C_SUCCESS;
 }
 
-// Paddle wants the number of nodes only: a graph without any is not launched.
+// Paddle asks for the number of nodes only, and does not launch a graph with none.
 C_Status count_nodes(C_CudaGraph graph, C_CudaGraphNode*, size_t* count) {
   const CapturedGraph& captured = *graph_of(graph);
   *count = captured.graph != nullptr ? captured.graph->steps.size() : 1;
@@ -128,9 +129,9 @@ C_Status print(C_CudaGraph graph, const char* path, unsigned int) {
   return run_or_log([&] { std::ofstream(path) << (captured.graph ? captured.graph->describe() : captured.refused); });
 }
 
-C_Status exchange_mode(C_StreamCaptureMode*) { return C_SUCCESS; }  // every mode means the same
+C_Status exchange_mode(C_StreamCaptureMode*) { return C_SUCCESS; }  // all modes have the same effect
 
-// Paddle gives each capture a context of its own and insists on handles of a BLAS library there. Nothing uses them.
+// Paddle gives each capture its own context, which must have handles of a BLAS library. Nothing uses them.
 int no_library;
 C_Status make_blas(const C_Device, C_BLASHandle* handle, C_Stream) {
   *handle = reinterpret_cast<C_BLASHandle>(&no_library);

@@ -13,7 +13,7 @@ namespace hp::paddle_adapter {
 // was compiled with.
 void fill_graphs(C_DeviceInterface& table);
 
-// A captured operator drew `blocks` blocks from `generator`, which was at `state`: each launch of the graph draws anew.
+// A captured operator drew `blocks` blocks from `generator` at `state`. Each launch of the graph draws new ones.
 void note_captured_draw(Stream& stream, phi::Generator* generator, PhiloxState state, uint64_t blocks);
 
 }  // namespace hp::paddle_adapter

@@ -9,9 +9,12 @@
 
 #include "dispatch/call_replay.h"
 #include "dispatch/composition.h"
+#include "dispatch/sparse_gradients.h"
 #include "dispatch/tool_intercept.h"
 #include "runtime/borrowed_memory.h"
 #include "runtime/poisoned_memory.h"
+#include "runtime/stream_threads.h"
+#include "runtime/tensor_cast.h"
 
 namespace py = pybind11;
 namespace hp::paddle_adapter {
@@ -80,6 +83,10 @@ PYBIND11_MODULE(HARDPOINT_PADDLE_MODULE, m) {
   m.def("add_device", &add_device);
   m.def("register_kernels", &kernels_for);
   m.def("finish_late", &finish_late);
+  m.def("extend_tensor_cast", &extend_tensor_cast);
+  m.def("share_stream_threads", &share_stream_threads);
+  m.def("enter_backward", &enter_backward);
+  m.def("leave_backward", &leave_backward);
   bind_tool_intercept(m);
   bind_call_replay(m);
   bind_borrowed_memory(m);

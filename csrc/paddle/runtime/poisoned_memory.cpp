@@ -56,8 +56,8 @@ void stop_poisoning() {
   installed().clear();
 }
 
-// Fills new memory of the host and of a device, by name and index, with `byte`. The same byte in the same place is then
-// one that the CPU kernel leaves undefined, too.
+// Fills new memory of the host and of a device, by name and index, with `byte`. If both results still have it at the
+// same place, the CPU kernel leaves that element undefined too.
 void start_poisoning(const std::string& device, int index, int byte) {
   stop_poisoning();
   for (const phi::Place& place : {phi::Place(phi::CPUPlace()), phi::Place(phi::CustomPlace(device, index))}) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "core/tracing/host_events.h"
 #include "core/tracing/tracer.h"
 
 namespace hp::paddle_adapter {
@@ -18,6 +19,7 @@ struct SharedTrace {
   std::mutex mutex;
   int running = 0;  // devices that were started and not stopped yet
   std::vector<TraceRecord> records;
+  std::vector<HostEvent> waits;
   uint32_t correlation = 0;  // of the last event, unique in the process
 };
 
@@ -76,16 +78,19 @@ void start_profiling() {
   if (trace.running++ != 0) return;
   trace.records.clear();
   start_trace();
+  start_wait_trace();
 }
 
 void stop_profiling() {
   SharedTrace& trace = shared_trace();
   std::lock_guard<std::mutex> lock(trace.mutex);
-  if (trace.running != 0 && --trace.running == 0) trace.records = stop_trace();
+  if (trace.running == 0 || --trace.running != 0) return;
+  trace.waits = stop_wait_trace();
+  trace.records = stop_trace();
 }
 
 void collect_trace_events(const Runtime& runtime, C_Profiler profiler) {
-  // Paddle's functions that take an event from a plug-in are in a library that plug-ins cannot link.
+  // Plug-ins cannot link the library that has Paddle's functions for adding events.
   auto& collector = *reinterpret_cast<phi::TraceEventCollector*>(profiler);
   const auto process = static_cast<uint64_t>(getpid());
   SharedTrace& trace = shared_trace();
@@ -97,6 +102,12 @@ void collect_trace_events(const Runtime& runtime, C_Profiler profiler) {
         std::string("launch ") + record.name, static_cast<uint64_t>(record.launch_start_ns),
         static_cast<uint64_t>(record.launch_end_ns), process, static_cast<uint64_t>(record.thread), correlation, 0));
     collector.AddDeviceEvent(device_event(record, correlation));
+  }
+  for (const HostEvent& wait : trace.waits) {
+    if (&wait.device->runtime != &runtime) continue;
+    collector.AddRuntimeEvent(phi::RuntimeTraceEvent(wait.name, static_cast<uint64_t>(wait.start_ns),
+                                                     static_cast<uint64_t>(wait.end_ns), process,
+                                                     static_cast<uint64_t>(wait.thread), ++trace.correlation, 0));
   }
 }
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
+from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hardpoint._import_hook import after_import
 from hardpoint._runtime import PluginError, package_file
 
 if TYPE_CHECKING:
@@ -69,8 +73,60 @@ def _add(plugin: LoadedPlugin, address: int) -> Any:
     else:
         adapter.add_device(plugin.name, str(package_file("../paddle_custom_device/libhardpoint_paddle.so")))
     adapter.register_kernels(plugin.name)
+    if not _mounted:
+        _mark_backward(adapter)
+        adapter.extend_tensor_cast()
+        adapter.share_stream_threads()
+        # By then, Paddle's tensors have their methods.
+        after_import("paddle.framework.random", _extend_paddle)
     _mounted.append(plugin.name)
     return adapter
+
+
+def _mark_backward(adapter: Any) -> None:
+    """Notify the adapter of backward passes, in which it corrects Paddle's sums of sparse gradients."""
+    eager = sys.modules["paddle.base.libpaddle"].eager
+
+    def marked(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            adapter.enter_backward()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                adapter.leave_backward()
+
+        return run
+
+    for name in ("run_backward", "run_partial_grad"):
+        setattr(eager, name, marked(getattr(eager, name)))
+
+
+def _extend_paddle() -> None:
+    from hardpoint.paddle import exchange
+
+    _seed_every_device()
+    exchange.install()
+
+
+def _seed_every_device() -> None:
+    """Let ``paddle.seed`` reach the mounted devices in static graph mode, too, which has no current device."""
+    paddle, random = sys.modules["paddle"], sys.modules["paddle.framework.random"]
+    original = random.seed
+
+    @functools.wraps(original)
+    def seed(seed: int) -> Any:
+        generator = original(seed)
+        core = sys.modules["paddle.base.libpaddle"]
+        counts = Counter(device.partition(":")[0] for device in core.get_available_custom_device())
+        for name in _mounted:
+            for index in range(counts[name]):
+                core.default_custom_device_generator(core.CustomPlace(name, index)).manual_seed(int(seed))
+        return generator
+
+    random.seed = seed  # type: ignore[attr-defined]
+    if getattr(paddle, "seed", None) is original:
+        paddle.seed = seed  # type: ignore[attr-defined]
 
 
 def _report(error: Exception) -> None:

@@ -1,40 +1,22 @@
-"""DLPack to and from Paddle tensors on a Hardpoint device. Paddle's own DLPack rejects custom devices."""
+"""DLPack to and from Paddle tensors on a Hardpoint device. Paddle's own DLPack rejects custom devices.
+
+:mod:`hardpoint.paddle.exchange` gives these functions to Paddle.
+"""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
-from typing import Any
+from ctypes import CFUNCTYPE, POINTER, c_int64, c_void_p
+from typing import TYPE_CHECKING
 
-#: DLPack device types: CPU, and HP_DLPACK_DEVICE_TYPE of plugin.h.
-_CPU, _DEVICE = 1, 12
-#: DLPack type codes.
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
+from hardpoint import _dlpack
 
+if TYPE_CHECKING:
+    import paddle
+    import tvm_ffi
 
-class _Tensor(Structure):
-    _fields_ = (
-        ("data", c_void_p),
-        ("device_type", c_int32),
-        ("device_id", c_int32),
-        ("ndim", c_int32),
-        ("code", c_uint8),
-        ("bits", c_uint8),
-        ("lanes", c_uint16),
-        ("shape", POINTER(c_int64)),
-        ("strides", POINTER(c_int64)),
-        ("byte_offset", c_uint64),
-    )
-
-
-class _Managed(Structure):
-    _fields_ = (("tensor", _Tensor), ("context", c_void_p), ("deleter", c_void_p))
-
-
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, (c_void_p, ctypes.c_char_p, c_void_p)
 #: Objects that back live views, by address of the view.
-_held: dict[int, tuple[Any, ...]] = {}
+_held: dict[int, tuple[object, ...]] = {}
 
 
 def _release(address: int) -> None:
@@ -47,11 +29,11 @@ _deleter = CFUNCTYPE(None, c_void_p)(_release)
 class View:
     """A DLPack exporter that shares memory with a Paddle tensor."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: paddle.Tensor) -> None:
         self._tensor = tensor
         place = tensor.place
         custom = place.is_custom_place()
-        self._device = (_DEVICE, place.custom_device_id()) if custom else (_CPU, 0)
+        self._device = (_dlpack.DEVICE, place.custom_device_id()) if custom else (_dlpack.CPU, 0)
         if not custom and not place.is_cpu_place():
             raise ValueError(f"a tensor on {place} is not on a Hardpoint device or the CPU")
 
@@ -59,19 +41,19 @@ class View:
         """DLPack device type and index."""
         return self._device
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, **_: object) -> object:
         """DLPack capsule that holds a reference to the tensor."""
         tensor = self._tensor
         name = str(tensor.dtype).rpartition(".")[2]
         kind = name.rstrip("0123456789")
         shape = (c_int64 * max(tensor.ndim, 1))(*tensor.shape)
         strides = (c_int64 * max(tensor.ndim, 1))(*tensor.strides)
-        managed = _Managed()
-        managed.tensor = _Tensor(
+        managed = _dlpack.ManagedTensor()
+        managed.tensor = _dlpack.Tensor(
             tensor.data_ptr(),
             *self._device,
             tensor.ndim,
-            _CODES[kind],
+            _dlpack.CODES[kind],
             8 if kind == "bool" else int(name[len(kind) :]),
             1,
             ctypes.cast(shape, POINTER(c_int64)),
@@ -81,21 +63,40 @@ class View:
         managed.deleter = ctypes.cast(_deleter, c_void_p).value
         address = ctypes.addressof(managed)
         _held[address] = (managed, tensor, shape, strides)
-        return _new_capsule(address, b"dltensor", None)
+        return _dlpack.new_capsule(address, _dlpack.UNUSED, _dlpack.release_unused)
 
 
-def view(tensor: Any) -> Any:
-    """TVM-FFI tensor that shares memory. Work on it is ordered with Paddle's default stream."""
+def view(tensor: paddle.Tensor) -> tvm_ffi.Tensor:
+    """TVM-FFI tensor that shares memory with a Paddle tensor. Work on it is ordered with Paddle's default stream."""
     import tvm_ffi
 
     return tvm_ffi.from_dlpack(View(tensor))
 
 
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype, _capsule_pointer.argtypes = c_void_p, (ctypes.py_object, ctypes.c_char_p)
-_set_capsule_name = ctypes.pythonapi.PyCapsule_SetName
-_set_capsule_name.argtypes = (ctypes.py_object, ctypes.c_char_p)
-_consumed_name = b"used_dltensor"  # Python keeps the pointer
+def device_of(exporter: object) -> str | None:
+    """Name of the mounted device that an exporter or a capsule of it is on; None if it is on none."""
+    import hardpoint.paddle
+
+    address = 0
+    if hasattr(exporter, "__dlpack_device__"):
+        kind = int(exporter.__dlpack_device__()[0])
+    elif _dlpack.is_capsule(exporter, _dlpack.UNUSED):
+        address = _dlpack.capsule_pointer(exporter, _dlpack.UNUSED)
+        kind = _dlpack.ManagedTensor.from_address(address).tensor.device_type
+    else:
+        return None
+    if kind != _dlpack.DEVICE:
+        return None
+    # All plug-ins share DLPack's type of device; the exporter knows the name.
+    owner = _held[address][1] if address in _held else exporter
+    mounted = hardpoint.paddle.device_names()
+    place, device = getattr(owner, "place", None), getattr(owner, "device", None)
+    for name in (getattr(place, "custom_device_type", str)(), getattr(device, "type", None)):
+        if name in mounted:
+            return name
+    if len(mounted) != 1:
+        raise BufferError(f"the tensor may be on any of {', '.join(mounted)}: pass the tensor instead of its capsule")
+    return mounted[0]
 
 
 class _Owner:
@@ -105,12 +106,12 @@ class _Owner:
         self._address = address
 
     def __del__(self) -> None:
-        deleter = _Managed.from_address(self._address).deleter
+        deleter = _dlpack.ManagedTensor.from_address(self._address).deleter
         if deleter:
             CFUNCTYPE(None, c_void_p)(deleter)(self._address)
 
 
-def from_dlpack(exporter: Any, device: str) -> Any:
+def from_dlpack(exporter: object, device: str) -> paddle.Tensor:
     """Paddle tensor that shares memory with a tensor of another library on the same device.
 
     Args:
@@ -121,13 +122,13 @@ def from_dlpack(exporter: Any, device: str) -> Any:
 
     from hardpoint.paddle import _adapter
 
-    # Without a stream, the exporter finishes its work first.
+    # stream=None: the exporter finishes its work first.
     capsule = exporter.__dlpack__(stream=None) if hasattr(exporter, "__dlpack__") else exporter
-    address = _capsule_pointer(capsule, b"dltensor")
-    tensor = _Managed.from_address(address).tensor
-    if tensor.device_type != _DEVICE:
+    address = _dlpack.capsule_pointer(capsule, _dlpack.UNUSED)
+    tensor = _dlpack.ManagedTensor.from_address(address).tensor
+    if tensor.device_type != _dlpack.DEVICE:
         raise BufferError(f"the tensor is not on '{device}': its DLPack device type is {tensor.device_type}")
-    _set_capsule_name(capsule, _consumed_name)
+    _dlpack.set_capsule_name(capsule, _dlpack.USED)
     owner = _Owner(address)
     sizes = [tensor.shape[i] for i in range(tensor.ndim)]
     strides = [tensor.strides[i] for i in range(tensor.ndim)] if tensor.strides else _dense_strides(sizes)
@@ -149,5 +150,5 @@ def _dense_strides(sizes: list[int]) -> list[int]:
 
 
 def _dtype_name(code: int, bits: int) -> str:
-    kind = next(name for name, number in _CODES.items() if number == code)
+    kind = next(name for name, number in _dlpack.CODES.items() if number == code)
     return "bool" if kind == "bool" else f"{kind}{bits}"

@@ -4,7 +4,7 @@
 function of the same name in ``csrc/paddle/ops/<family>.cpp``. ``COMPOSED`` lists kernels that such a function composes
 of several standard operators, ``PAIRS`` gradients of binary functions (both only in modules with a file of the same
 name there), and ``SIGNATURES`` kernels that Paddle has for
-GPUs only, so that there is no CPU kernel to take the signature from.
+GPUs only, so that there is no CPU kernel to take the signature from. ``selected_rows`` has tables of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class Phi:
     attributes: tuple[float | str, ...] = ()
     #: One of ``Op.variants``, or ``$N`` for an attribute that selects one: a string, or a bool for the first two.
     variant: str = ""
+    #: Whether Paddle refuses a second attribute that is less than the first.
+    ascending: bool = False
 
 
 #: Inputs in the same order, no attributes.
@@ -48,9 +50,8 @@ class Signature:
 
 Kernels = Mapping[str, Mapping[str, Phi]]
 
-#: Kernels left to Paddle: it also calls the first with tensors that are not dense, and the others only share the memory
-#: of a sparse tensor's members.
-LEFT_TO_PADDLE = ("add_n", "values_coo", "values_coo_grad", "indices_coo", "values_csr", "sparse_coo_tensor")
+#: Kernels left to Paddle, which only share the memory of a sparse tensor's members.
+LEFT_TO_PADDLE = ("values_coo", "indices_coo", "values_csr", "sparse_coo_tensor")
 
 #: Positions of outputs that stay float32 if the kernel's dtype is a 16-bit float: statistics, sums of losses.
 FLOAT32_OUTPUTS = {
@@ -92,6 +93,21 @@ def composed(family: str) -> tuple[str, ...]:
 def pairs(family: str) -> dict[str, tuple[str, str]]:
     """Gradients of a module that consist of two pointwise operators."""
     return dict(_optional(family, "PAIRS"))
+
+
+def sparse(family: str) -> dict[str, str]:
+    """Kernels of a module with tensors that are not dense -> the function that serves them, as a C++ expression."""
+    functions = {kernel: f"&{kernel}" for kernel in _optional(family, "SPARSE")}
+    lambdas = {
+        kernel: f'with_dense_gradient(call, arguments, "{dense}", {lazy})'
+        for kernel, (dense, lazy) in dict(_optional(family, "WITH_DENSE_GRADIENT")).items()
+    }
+    lambdas |= {
+        kernel: f'on_values(call, arguments, "{dense}")'
+        for kernel, dense in dict(_optional(family, "ON_VALUES")).items()
+    }
+    start = "[](Call& call, const SparseArguments& arguments)"
+    return functions | {kernel: f"{start} {{ return {body}; }}" for kernel, body in lambdas.items()}
 
 
 def signatures(family: str) -> dict[str, Signature]:

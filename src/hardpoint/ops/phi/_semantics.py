@@ -29,7 +29,7 @@ PRIVATE_OUTPUTS = {
 #: Kernels whose results are unique only up to sign, phase or order.
 NOT_UNIQUE = frozenset({"svd", "eig", "eigh", "qr", "lu"})
 
-#: Kernels and dtypes that the CPU computes in single precision, at least in part.
+#: Kernels and dtypes for which the CPU computes at least partly in single precision.
 SINGLE_PRECISION = frozenset(
     {
         *((name, "complex128") for name in ("exp", "sigmoid", "silu")),
@@ -38,7 +38,7 @@ SINGLE_PRECISION = frozenset(
     }
 )
 
-#: Kernels that pass data from forward to backward in a format of the device's own.
+#: Kernels that pass data from forward to backward in a device-specific format.
 OWN_FORMAT = frozenset({"rnn", "rnn_grad"})
 
 #: Kernels with uninitialized results.

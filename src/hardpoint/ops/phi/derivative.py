@@ -30,5 +30,7 @@ KERNELS: Kernels = {
             *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
         )
     },
+    "log_loss": {"log_loss": Phi(attributes=("$0",))},
+    "log_loss_backward": {"log_loss_grad": Phi(inputs=(2, 0, 1), attributes=("$0",))},
     "clamp_backward": {"clip_grad": Phi(inputs=(1, 0), attributes=("$0", "$1"))},
 }

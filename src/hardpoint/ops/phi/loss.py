@@ -14,6 +14,8 @@ COMPOSED = (
     "cross_entropy_with_softmax",
     "cross_entropy_with_softmax_grad",
     "huber_loss_grad",
+    "kldiv_loss",
+    "kldiv_loss_grad",
     "label_smooth",
     "label_smooth_grad",
     "sigmoid_cross_entropy_with_logits",

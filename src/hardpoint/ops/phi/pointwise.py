@@ -23,7 +23,7 @@ KERNELS: Kernels = {
     "le": {"less_equal": PLAIN},
     "gt": {"greater_than": PLAIN},
     "ge": {"greater_equal": PLAIN},
-    "clamp": {"clip": Phi(attributes=("$0", "$1"))},
+    "clamp": {"clip": Phi(attributes=("$0", "$1"), ascending=True)},
     "round_decimals": {"round": Phi(attributes=("$0",))},
     "pow": {"elementwise_pow": PLAIN},
     "pow_scalar": {"pow": Phi(attributes=("$0",)), "square": Phi(attributes=(2,))},
