@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -14,11 +15,10 @@ class _Utils:
     """Functions that Triton calls through the driver."""
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[int, int, int, int, int]:
-        """Load a kernel: module, function, registers, spilled registers, most threads of a group."""
+        """Load a kernel: module, function, registers, spilled registers, maximum number of threads in a group."""
         from hardpoint.triton import launcher
 
-        function = launcher.load(name, binary, device)
-        return function, function, 32, 0, 1 << 20  # programs divide by the number of registers
+        return launcher.load(name, binary, device)
 
     def unload_module(self, module: int) -> None:
         """Programs stay loaded: queued launches may need them."""
@@ -37,11 +37,13 @@ class HardpointDriver(DriverBase):  # type: ignore[misc]
         from hardpoint.triton import launcher
 
         self.utils = _Utils()
-        self.launcher_cls = launcher.Launcher
+        self.launcher_cls = launcher.make
+        #: Index of the current device, asked for by each launch.
+        self.get_current_device: Callable[[], int] = self.get_device_interface().current_device
 
     @classmethod
     def is_active(cls) -> bool:
-        """Whether a device with a compiler is mounted."""
+        """Whether a device that runs Triton kernels is mounted."""
         return hardpoint_triton.device_name() is not None
 
     def map_python_to_cpp_type(self, ty: str) -> str:
@@ -50,12 +52,10 @@ class HardpointDriver(DriverBase):  # type: ignore[misc]
 
     def get_current_target(self) -> GPUTarget:
         """The mounted device."""
-        from hardpoint._runtime import core
+        from hardpoint.triton import generators
 
         name = self._name()
-        compiler = core.compiler(name, 0)
-        assert compiler is not None
-        return GPUTarget(name, compiler[1], hardpoint_triton.WARP_SIZE)
+        return GPUTarget(name, generators.architecture(name), generators.warp_size(name))
 
     def get_active_torch_device(self) -> Any:
         """The current device."""
@@ -69,10 +69,6 @@ class HardpointDriver(DriverBase):  # type: ignore[misc]
 
         return getattr(torch, self._name())
 
-    def get_current_device(self) -> int:
-        """Index of the current device."""
-        return int(self.get_device_interface().current_device())
-
     def set_current_device(self, device: int) -> None:
         """Change the current device."""
         self.get_device_interface().set_device(device)
@@ -82,23 +78,25 @@ class HardpointDriver(DriverBase):  # type: ignore[misc]
         return 0
 
     def get_benchmarker(self) -> Any:
-        """How autotuning measures a kernel."""
+        """The function that times kernels for autotuning."""
         from triton.testing import do_bench
 
         return do_bench
 
     def get_empty_cache_for_benchmark(self) -> Any:
-        """Memory that is overwritten between two measurements."""
+        """A buffer as large as the cache, to overwrite between two measurements."""
         import torch
 
-        return torch.empty(1 << 18, dtype=torch.int32, device=self.get_active_torch_device())
+        device = self.get_active_torch_device()
+        cache_bytes = self.get_device_interface().get_device_properties(device).L2_cache_size or 1 << 20
+        return torch.empty(cache_bytes // 2, dtype=torch.int32, device=device)
 
     def clear_cache(self, cache: Any) -> None:
-        """Overwrite it."""
+        """Overwrite the buffer."""
         cache.zero_()
 
     def _name(self) -> str:
         name = hardpoint_triton.device_name()
         if name is None:
-            raise RuntimeError("hardpoint: no device with a compiler is mounted")
+            raise RuntimeError("hardpoint: no device that runs Triton kernels is mounted")
         return name

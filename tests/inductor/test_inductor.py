@@ -168,6 +168,18 @@ def test_the_cpu_is_untouched(triton_calls):
     assert triton_calls()[0] == 0
 
 
+@pytest.mark.slow
+def test_aot_inductor_is_refused():
+    net = nn.Linear(3, 2, device="sim")
+    exported = torch.export.export(net, (torch.ones(1, 3, device="sim"),))
+    with pytest.raises(Exception, match="AOTInductor and cpp_wrapper do not support sim"):
+        torch._inductor.aoti_compile_and_package(exported)
+    with torch._inductor.config.patch(cpp_wrapper=True):
+        f = torch.compile(lambda x: x + 1)
+        with pytest.raises(Exception, match="AOTInductor and cpp_wrapper do not support sim"):
+            f(torch.ones(2, device="sim"))
+
+
 def test_two_devices():
     f = torch.compile(lambda x, y: (x * 2).to("sim:1") + y)
     x, y = torch.randn(50), torch.randn(50)

@@ -1,10 +1,12 @@
-"""What Triton's users see when something cannot work, and that other programs see nothing at all."""
+"""Error messages for users of Triton. Programs without Triton see no difference."""
 
 from __future__ import annotations
 
 import re
 import shutil
+import signal
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,7 @@ def test_a_missing_function_is_named():
 def test_a_compile_error_names_the_kernel(monkeypatch):
     from hardpoint.triton import entry
 
-    monkeypatch.setattr(entry, "support", lambda groups: "this is not C\n")
+    monkeypatch.setattr(entry, "support", lambda *_: "this is not C\n")
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     x = torch.zeros(16, device="sim")
     with pytest.raises(hardpoint.PluginError, match=r"Triton kernel add: .*did not compile"):
@@ -62,33 +64,75 @@ def test_a_failed_assertion_is_raised_at_the_next_wait(capfd):
 
 
 OUTSIDE = """
+import ctypes, faulthandler, os, signal, time
 import torch
 import triton_kernels as kernels
 import hardpoint
 
 # One program runs on the calling thread, many on those of the device.
-for programs in (1, 64):
-    x = torch.ones(1024, device="sim")
-    out = torch.zeros(1024, device="sim")
+def access_beyond_the_device(step):
+    time.sleep(0.1)  # sim looks for other handlers once per tick of the clock
+    for programs in (1, 64):
+        x = torch.ones(1024, device="sim")
+        out = torch.zeros(1024, device="sim")
 
-    def run(offset):
-        kernels.copy_from[(programs,)](x, out, offset, N=16)
-        torch.sim.synchronize()
+        def run(offset):
+            kernels.copy_from[(programs,)](x, out, offset, N=16)
+            torch.sim.synchronize()
 
-    try:
-        run(5 << 30)  # beyond the memory of sim:0, in an address range that nothing can be mapped to
-    except RuntimeError as error:
-        print(error)
-    run(0)
-    assert out[: 16 * programs].tolist() == [1] * 16 * programs
+        # Beyond the memory of sim:0, in an address range that nothing can be mapped to, or where nothing is allocated.
+        for offset in (5 << 30, 1 << 27):
+            try:
+                run(offset)
+            except RuntimeError as error:
+                print(step, error, flush=True)
+        run(0)
+        assert out[: 16 * programs].tolist() == [1] * 16 * programs
+
+access_beyond_the_device("alone:")
+"""
+
+HANDLERS = """
+faulthandler.enable()
+access_beyond_the_device("faulthandler:")
+signal.signal(signal.SIGSEGV, lambda *_: os._exit(3))
+access_beyond_the_device("Python:")
+signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+access_beyond_the_device("default:")
+faulthandler.disable()
+faulthandler.enable()
+access_beyond_the_device("faulthandler again:")
+END
+ctypes.string_at(torch.ones(4, device="sim").data_ptr(), 4)
 """
 
 
-def test_an_access_outside_of_the_device_names_the_kernel(run_python):
-    """In a process of its own: handlers of signals that other libraries installed would come first."""
-    done = run_python(OUTSIDE, PYTHONPATH=str(Path(__file__).parent))
-    message = r"kernel 'copy_from' accessed address 0x\w+, outside of the memory of sim:0"
-    assert len(re.findall(message, done.stdout)) == 2
+def steps(output: str) -> list[str]:
+    """The steps of the program whose error was the expected one."""
+    return re.findall(
+        r"^(.*?): .*kernel 'copy_from' accessed address 0x\w+, outside of the allocated memory of sim:0", output, re.M
+    )
+
+
+@pytest.mark.parametrize("end", ["", "faulthandler.disable()"])
+def test_an_access_outside_of_the_device_names_the_kernel(run_python, end):
+    """Also when the program replaced sim's handler of signals."""
+    program = OUTSIDE + HANDLERS.replace("END", end)
+    done = run_python(program, check=False, PYTHONPATH=str(Path(__file__).parent))
+    assert done.returncode == -signal.SIGSEGV, done.stderr
+    names = ("alone", "faulthandler", "Python", "default", "faulthandler again")
+    assert steps(done.stdout) == [name for name in names for _ in range(4)]
+    # An access by the host is explained once, and then reaches the program's own handler.
+    assert done.stderr.count("hardpoint sim: host code touched device memory at 0x") == 1
+    assert ("Fatal Python error: Segmentation fault" in done.stderr) == (end == "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("paddle") is None, reason="Paddle is not installed")
+def test_an_access_outside_of_the_device_with_the_handlers_of_paddle(run_python):
+    program = OUTSIDE + 'import paddle\naccess_beyond_the_device("Paddle:")\n'
+    done = run_python(program, PYTHONPATH=str(Path(__file__).parent))
+    assert steps(done.stdout) == ["alone"] * 4 + ["Paddle"] * 4, done.stderr
 
 
 def test_device_print(run_python):
@@ -186,3 +230,28 @@ def test_a_rule_that_denies_device_kernels():
         pytest.raises(NotImplementedError, match="a rule denies triton::add"),
     ):
         kernels.add[(1,)](x, x, x, 16, BLOCK=64)
+
+
+def test_programs_that_must_run_at_the_same_time_are_refused():
+    x = torch.zeros(16, device="sim")
+    with pytest.raises(LoweringError, match=r"kernel add .*launch_cooperative_grid"):
+        kernels.add.warmup(x, x, x, 16, BLOCK=32, grid=(1,), launch_cooperative_grid=True)
+
+
+def test_early_returns_of_a_function_in_a_branch_are_refused():
+    x = torch.zeros(16, device="sim")
+    with pytest.raises(LoweringError, match=r"kernel calls_in_a_branch .*tt.call at .*kernels.py:\d+: a function"):
+        kernels.calls_in_a_branch[(1,)](x, 5)
+
+
+def test_chains_that_are_too_long_are_refused(monkeypatch):
+    from hardpoint.triton import kernel
+
+    def run(*_, **__):
+        raise RecursionError
+
+    monkeypatch.setattr(kernel, "_run", run)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    x = torch.zeros(16, device="sim")
+    with pytest.raises(LoweringError, match=r"kernel add .*chains of operations are too long"):
+        kernels.add.warmup(x, x, x, 16, BLOCK=2048, grid=(1,))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
+import shutil
+import subprocess
 
 import pytest
 import torch
@@ -11,6 +14,9 @@ import triton
 import triton.language as tl
 import triton_kernels as kernels
 from philox import drawn_bits
+
+from hardpoint import debug
+from hardpoint.triton import stages
 
 DEVICE = os.environ["HARDPOINT_DEVICE"]
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -73,6 +79,8 @@ def test_matmul(dtype, sizes, close):
         (torch.bfloat16, tl.float32, torch.float32),
         (torch.float8_e5m2, tl.float32, torch.float32),
         (torch.float8_e4m3fn, tl.float32, torch.float32),
+        (torch.float8_e5m2fnuz, tl.float32, torch.float32),
+        (torch.float8_e4m3fnuz, tl.float32, torch.float32),
     ],
 )
 def test_dot_of_one_tile(given, kind, result, close):
@@ -166,6 +174,57 @@ def test_sort_gather_transpose_split_histogram():
     assert counts.tolist() == torch.bincount(x.abs().int().flatten() % 8, minlength=8).tolist()
 
 
+def test_dropout(tmp_path):
+    x, kept, out = torch.randn(30, 64), empty(30, 64, dtype=torch.bool), empty(30, 64)
+    compiled = kernels.dropout[(2,)](x.to(DEVICE), kept, out, 30, 7, ROWS=16, N=64)
+    assert torch.equal(out.cpu(), x * kept.cpu())
+    assert 0.7 < kept.float().mean().item() < 0.8
+    if DEVICE == "sim" and platform.machine() == "x86_64" and shutil.which("gcc"):
+        # The loop that draws numbers: its offsets are plain, and it converts a comparison to a float.
+        (tmp_path / "kernel.c").write_text(compiled.asm["c"])
+        command = [
+            "gcc",
+            "-O3",
+            "-march=x86-64-v3",
+            "-fno-trapping-math",
+            "-fno-math-errno",
+            *stages.LOOP_FLAGS.split(),
+        ]
+        command += ["-w", "-fopt-info-vec-optimized", "-c", "kernel.c", "-o", "kernel.o"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        lines = compiled.asm["c"].splitlines()
+        loops = [int(line.split(":")[1]) for line in done.stderr.splitlines() if line.startswith("kernel.c:")]
+        draws = next(number for number, line in enumerate(lines, 1) if "= ((hp_i32)hp_mulhi_u32" in line)
+        start = max(number for number in range(draws) if lines[number - 1] == "HP_VECTORIZE")
+        assert start in loops or start + 1 in loops, done.stderr
+
+
+@pytest.mark.parametrize(("name", "factor"), [("double", 2), ("memset", 0)])
+def test_names_that_c_has_already(name, factor, counted):
+    x, out = torch.randn(1024), empty(1024)
+    getattr(kernels, name)[(1,)](x.to(DEVICE), out, N=1024)
+    assert torch.equal(out.cpu(), x * factor)
+    assert counted()[f"triton::{name}"] == {"portable": 1}
+
+
+@pytest.mark.skipif(DEVICE != "sim", reason="flags of the C compiler")
+def test_a_long_kernel_is_not_unrolled(monkeypatch):
+    """gcc took four times as long for a sorting network, whose loops are all short."""
+    flags = []
+    compiled = stages.specializer.binary
+
+    def binary(*given):
+        flags.append(given[4])
+        return compiled(*given)
+
+    monkeypatch.setattr(stages.specializer, "binary", binary)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    x, whole = torch.empty(16, device=DEVICE), torch.empty(16, dtype=torch.int32, device=DEVICE)
+    kernels.rearrange.warmup(x, x, whole, x, x, x, whole, ROWS=2, N=64, grid=(1,))
+    kernels.add.warmup(x, x, x, 16, BLOCK=32, grid=(1,))
+    assert [stages.LONG_FLAGS in given for given in flags] == [True, False]
+
+
 def test_branches_and_loops():
     n = 300
     x = torch.randint(-50, 50, (n,), dtype=torch.int32)
@@ -201,6 +260,35 @@ def test_loads_come_before_stores():
     kernels.swap[(1,)](a, b, N=64)
     assert torch.equal(a.cpu(), y)
     assert torch.equal(b.cpu(), x.flip(0))
+
+
+@pytest.mark.parametrize("n", [64, 1000])
+def test_stores_share_what_they_compute(n, close):
+    x, y = torch.randn(n), torch.randn(n)
+    given, found = (x.to(DEVICE), y.to(DEVICE)), [empty(n) for _ in range(3)]
+    compiled = kernels.three_results[(triton.cdiv(n, 256),)](*given, *found, n, BLOCK=256)
+    for got, want in zip(found, (x.exp() + y, (x.exp() + y) ** 2, x * y), strict=True):
+        close(got, want)
+    (source,) = (text for kind, text in compiled.asm.items() if kind in ("c", "cl"))
+    body = source[source.rindex("three_results(") :]
+    assert body.count("hp_exp_f32") == 1, body
+
+
+def test_stores_exchange_tensors():
+    x, y = torch.randn(300), torch.randn(300)
+    left, right = x.to(DEVICE), y.to(DEVICE)
+    kernels.exchange[(2,)](left, right, 300, BLOCK=256)
+    assert torch.equal(left.cpu(), y)
+    assert torch.equal(right.cpu(), x)
+
+
+def test_stores_to_the_same_memory_keep_their_order():
+    x = torch.randn(64)
+    out, back = empty(65), empty(64)
+    kernels.overlapping_stores[(1,)](x.to(DEVICE), out, back, N=64)
+    want = torch.cat([x[:1], -x])
+    assert torch.equal(out.cpu(), want)
+    assert torch.equal(back.cpu(), want[1:].flip(0))
 
 
 def test_nan_and_infinity(close):
@@ -263,13 +351,15 @@ def test_integer_arithmetic_wraps():
 
 
 NARROW = [torch.float16, torch.bfloat16, torch.float8_e5m2, torch.float8_e4m3fn]
+NARROW += [torch.float8_e5m2fnuz, torch.float8_e4m3fnuz]
 
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_narrow_floats_round_as_torch_does(dtype):
     edges = torch.tensor([0.0, -0.0, 240.0, 447.0, 57344.0])
     x = torch.cat([torch.randn(4000) * 10 ** torch.linspace(-9, 2, 4000), edges])
-    x = x.clamp(-440, 440) if dtype == torch.float8_e4m3fn else x
+    most = {torch.float8_e4m3fn: 440, torch.float8_e4m3fnuz: 235}.get(dtype)
+    x = x.clamp(-most, most) if most else x
     out = empty(len(x), dtype=dtype)
     grid = (triton.cdiv(len(x), 1024),)
     kernels.convert[grid](x.to(DEVICE), out, len(x), BLOCK=1024)
@@ -315,6 +405,10 @@ def test_separate_functions_and_scalar_functions(close):
     close(out, torch.stack([x * 3, x + x[5] + 1]))
     kernels.mapped[(1,)](x.to(DEVICE), y.to(DEVICE), out, N=64)
     close(out[0], torch.where(x > y, x - y, x * y))
+    kernels.mapped_in_pairs[(1,)](x.to(DEVICE), y.to(DEVICE), out, N=64)
+    neighbor = x.view(-1, 2).flip(1).reshape(-1)
+    close(out[0], neighbor + y)
+    close(out[1], neighbor * 2)
 
 
 def test_scalars_of_tensors():
@@ -384,3 +478,73 @@ def test_the_second_device_and_a_stream():
             kernels.add[(1,)](y, y, out, 1000, BLOCK=1024)
         stream.synchronize()
     assert torch.equal(out.cpu(), x * 2)
+
+
+def test_the_time_to_translate_does_not_grow_with_the_paths_through_a_kernel(close):
+    given = torch.rand(64) * 2
+    x, want = given.to(DEVICE), given.clone()
+    kernels.shared_values[(1,)](x, 50, N=64, DEPTH=40)
+    for _ in range(40):
+        want[:50] = want[:50] * 0.5 + want[:50].clamp(max=1)
+    close(x, want)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64])
+def test_division_without_traps(dtype):
+    least = torch.iinfo(dtype).min
+    x = torch.tensor([least, least, 7, -7, least + 1, 0, 5, -1], dtype=dtype)
+    y = torch.tensor([-1, 1, 2, 2, -1, 3, -5, least], dtype=dtype)
+    out = empty(24, dtype=dtype)
+    kernels.quotients[(1,)](x.to(DEVICE), y.to(DEVICE), out, N=8)
+    quotients = torch.div(x[1:], y[1:], rounding_mode="trunc").tolist()
+    assert out.tolist() == [least, *quotients, 0, *torch.fmod(x[1:], y[1:]).tolist(), *x.abs().tolist()]
+    kernels.quotients[(1,)](x.to(DEVICE), torch.zeros_like(y).to(DEVICE), out, N=8)  # any value, but no signal
+    assert out.tolist()[16:] == x.abs().tolist()
+
+
+def test_offsets_that_wrap_around():
+    table = torch.arange(1024)
+    signed, unsigned = empty(4096, dtype=torch.int64), empty(4096, dtype=torch.int64)
+    kernels.hashed[(1,)](table.to(DEVICE), signed, unsigned, SIZE=1024, N=4096)
+    i = torch.arange(4096)
+    h = (i * 11651675 + 3).int()
+    assert torch.equal(signed.cpu(), torch.where(h < 0, 0, h & 1023).long())
+    assert torch.equal(unsigned.cpu(), i * 2654435761 % (1 << 32) % 1024)
+
+
+def test_programs_that_wait_for_each_other():
+    programs = 300
+    state, out = torch.zeros(programs, dtype=torch.int32, device=DEVICE), empty(programs, 16, dtype=torch.int32)
+    kernels.wait_for_predecessor[(programs,)](state, out, N=16)
+    assert state.tolist() == list(range(1, programs + 1))
+    assert out[1:].tolist() == [[1 + before] * 16 for before in range(1, programs)]
+
+
+def test_pointers_from_memory():
+    x, y = torch.randn(64), torch.randn(64)
+    on_device, other, out = x.to(DEVICE), y.to(DEVICE), empty(64)
+    pointers = torch.tensor([0, on_device.data_ptr()], device=DEVICE)
+    kernels.indirect[(1,)](pointers, other.data_ptr(), out, N=64)
+    assert torch.equal(out.cpu(), x + y)
+    assert pointers.tolist() == [out.data_ptr() + 256, on_device.data_ptr()]
+
+
+def test_accesses_outside_of_a_tensor_are_found_while_the_guard_is_on():
+    x, out = torch.ones(100, device=DEVICE), torch.zeros(16, device=DEVICE)
+    a = torch.ones(40, 40, device=DEVICE)
+    product = torch.zeros_like(a)
+    wait = getattr(torch, DEVICE).synchronize
+    with debug.Guard():
+        kernels.copy_from[(1,)](x, out, 84, N=16)
+        kernels.matmul[(2, 1)](a, a, product, 40, 40, 40, 40, 40, BM=32, BN=64, BK=16)
+        wait()
+        assert torch.equal(product.cpu(), torch.full((40, 40), 40.0))
+        for source, offset, to, number in ((x, 85, out, 0), (x, -1, out, 0), (x, 0, out[1:], 1)):
+            to.zero_()
+            kernels.copy_from[(1,)](source, to, offset, N=16)
+            with pytest.raises(RuntimeError, match=rf"copy_from: its argument {number} is read or written outside"):
+                wait()
+            assert to.sum() == 15  # what is outside is neither read nor written
+        kernels.matmul[(2, 1)](a, a, product, 40, 40, 48, 40, 40, BM=32, BN=64, BK=16)
+        with pytest.raises(RuntimeError, match=r"matmul: its argument 1 .*, at line \d+"):
+            wait()

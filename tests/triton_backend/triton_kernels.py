@@ -20,7 +20,7 @@ def copy_from(x, out, offset, N: tl.constexpr):
 
 @triton.jit
 def coordinates(x, out, total, n, INNER: tl.constexpr, BLOCK: tl.constexpr):
-    """Channel by channel of a tensor with four of them, as Inductor computes the places of elements."""
+    """A tensor of four channels, with indices as Inductor computes them."""
     channel = tl.program_id(0)
     sums = tl.zeros([BLOCK], tl.float32)
     for start in range(0, n, BLOCK):
@@ -39,7 +39,7 @@ def divide(x, by, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def scalars_of_tensors(x, out):
-    """One number of a tensor of two, and one of a tensor of one."""
+    """One element of a tensor of two, and the element of a tensor of one."""
     left, right = tl.split(tl.load(x + tl.arange(0, 2)))
     tl.store(out, left - right)
     tl.store(out + 1, tl.load(x + 1 + tl.arange(0, 1)).item())
@@ -196,7 +196,7 @@ def control(x, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def fibonacci(out, n):
-    """Values that exchange places in a loop, scalars and tensors."""
+    """A loop that swaps its values, scalars and tensors."""
     i = tl.arange(0, 16)
     a, b = i, i + 1
     x, y = 0, 1
@@ -208,7 +208,7 @@ def fibonacci(out, n):
 
 @triton.jit
 def shift_rows(x, out, N: tl.constexpr, STEPS: tl.constexpr):
-    """A carried tile that is read at other places than its own."""
+    """A loop-carried tile that is read at other positions."""
     i = tl.arange(0, N)
     at = i[:, None] * N + i[None, :]
     value = tl.load(x + at)
@@ -342,6 +342,19 @@ def mapped(x, y, out, N: tl.constexpr):
 
 
 @triton.jit
+def pair_of_neighbors(x0, x1, y0, y1):
+    return x1 + y0, x0 + y1, x1 * 2, x0 * 2
+
+
+@triton.jit
+def mapped_in_pairs(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    added, doubled = tl.map_elementwise(pair_of_neighbors, tl.load(x + i), tl.load(y + i), pack=2)
+    tl.store(out + i, added)
+    tl.store(out + N + i, doubled)
+
+
+@triton.jit
 def program_shape(out):
     x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     number = (z * tl.num_programs(1) + y) * tl.num_programs(0) + x
@@ -394,3 +407,123 @@ def tuned(x, out, n, EVEN: tl.constexpr, BLOCK: tl.constexpr):
 def with_tuple(pointers, n, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(pointers[1] + i, tl.load(pointers[0] + i) * n)
+
+
+@triton.jit
+def shared_values(x, n, N: tl.constexpr, DEPTH: tl.constexpr):
+    """Every value is used twice, so that the number of paths through the kernel doubles at each step."""
+    i = tl.arange(0, N)
+    at, limit = i, n + i * 0
+    for _ in tl.static_range(DEPTH):
+        at = at + (at - i)
+        limit = limit + (limit - n)
+    value = tl.load(x + at, mask=at < limit, other=0)
+    for _ in tl.static_range(DEPTH):
+        value = value * 0.5 + tl.minimum(value, 1)
+    tl.store(x + at, value, mask=at < limit)
+
+
+@triton.jit
+def quotients(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, a // b)
+    tl.store(out + N + i, a % b)
+    tl.store(out + 2 * N + i, tl.abs(a))
+
+
+@triton.jit
+def hashed(table, signed, unsigned, SIZE: tl.constexpr, N: tl.constexpr):
+    """Offsets that wrap around on their way."""
+    i = tl.arange(0, N)
+    h = i * 11651675 + 3
+    tl.store(signed + i, tl.load(table + tl.where(h < 0, 0, h & (SIZE - 1))))
+    tl.store(unsigned + i, tl.load(table + (i.to(tl.uint32) * 2654435761) % SIZE))
+
+
+@triton.jit
+def wait_for_predecessor(state, out, N: tl.constexpr):
+    """Each program waits for the one before it."""
+    program = tl.program_id(0)
+    before = 0
+    if program > 0:
+        before = tl.load(state + program - 1, volatile=True)
+        while before == 0:
+            before = tl.load(state + program - 1, volatile=True)
+    i = tl.arange(0, N)
+    tl.store(out + program * N + i, tl.load(state + i * 0, volatile=True) + before)
+    tl.store(state + program, before + 1)
+
+
+@triton.jit
+def indirect(pointers, address, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    value = tl.load(tl.load(pointers + 1).to(tl.pointer_type(tl.float32)) + i)
+    value += tl.load(address.to(tl.pointer_type(tl.float32)) + i)
+    tl.store(out + i, value)
+    tl.store(pointers, (out + N).to(tl.int64))
+
+
+@triton.jit
+def early(value):
+    if value > 0:
+        return value
+    return value + 1
+
+
+@triton.jit
+def calls_in_a_branch(x, n):
+    if n > 3:
+        tl.store(x, early(tl.load(x + n)))
+
+
+@triton.jit
+def three_results(x, y, sums, powers, products, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a, b = tl.load(x + i, mask=i < n), tl.load(y + i, mask=i < n)
+    total = tl.exp(a) + b
+    tl.store(sums + i, total, mask=i < n)
+    tl.store(powers + i, total * total, mask=i < n)
+    tl.store(products + i, a * b, mask=i < n)
+
+
+@triton.jit
+def exchange(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a, b = tl.load(x + i, mask=i < n), tl.load(y + i, mask=i < n)
+    tl.store(x + i, b, mask=i < n)
+    tl.store(y + i, a, mask=i < n)
+
+
+@triton.jit
+def overlapping_stores(x, out, reversed_out, N: tl.constexpr):
+    """The second store replaces what the first one wrote, and the load sees both."""
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    tl.store(out + i, a)
+    tl.store(out + i + 1, -a)
+    tl.store(reversed_out + i, tl.load(out + N - i))
+
+
+@triton.jit
+def double(x, out, N: tl.constexpr):
+    """Its name is a word of C."""
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i) * 2)
+
+
+@triton.jit
+def memset(x, out, N: tl.constexpr):
+    """Its name is a function that C compilers call."""
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i) * 0)
+
+
+@triton.jit
+def dropout(x, kept, out, rows, seed, ROWS: tl.constexpr, N: tl.constexpr):
+    """As Inductor writes it: the random numbers belong to the offset of an element."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    i = row * N + tl.arange(0, N)[None, :]
+    keep = tl.rand(seed, i) > 0.25
+    tl.store(kept + i, keep, mask=row < rows)
+    tl.store(out + i, keep.to(tl.float32) * tl.load(x + i, mask=row < rows), mask=row < rows)

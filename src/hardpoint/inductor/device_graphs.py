@@ -1,8 +1,8 @@
 """``torch.compile(mode="reduce-overhead")``: compiled functions run as device graphs.
 
-Inductor's own graphs are CUDA's. Here each compiled function is captured on its second call, with its inputs at the
-addresses they have or in buffers of its own, and replayed afterwards. Results are never overwritten while the program
-holds them: another graph is captured, or the function runs without one.
+Inductor's own implementation is for CUDA graphs. Here each compiled function is captured on its second call and then
+replayed. Inputs keep their addresses or are copied to buffers. Results are never overwritten while the program holds
+them: another graph is captured, or the function runs without one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import torch
 
 from hardpoint.torch import _adapter
 
-#: Graphs of one compiled function. More are needed if the program holds results, or moves parameters.
+#: Maximum number of graphs per compiled function. Several are needed if the program holds results or moves parameters.
 MAX_GRAPHS = 8
 
 
 def install(name: str) -> None:
-    """Wrap what Inductor compiles for the device if graphs are asked for."""
+    """Wrap the functions that Inductor compiles for the device if the mode asks for graphs."""
     from torch._inductor import config
     from torch._inductor.output_code import CompiledFxGraph
     from torch._inductor.utils import BoxedBool
@@ -43,7 +43,7 @@ def install(name: str) -> None:
 
 
 class GraphedFunction:
-    """A compiled function, and the graphs that were captured from it."""
+    """A compiled function and its captured graphs."""
 
     def __init__(self, device: str, function: Callable[[list[Any]], Any], static: Sequence[int]) -> None:
         self.device, self.function, self.static = device, function, tuple(static)
@@ -65,7 +65,7 @@ class GraphedFunction:
         return self._capture(inputs)
 
     def _is_warm(self, inputs: list[Any]) -> bool:
-        """Whether the function ran with these sizes before: the first run compiles kernels and fills caches."""
+        """Whether the function has already run with these sizes: the first run compiles kernels and fills caches."""
         sizes = tuple(value for value in inputs if isinstance(value, int))
         if sizes in self.warm:
             return True
@@ -78,7 +78,7 @@ class GraphedFunction:
 
     def _capture(self, inputs: list[Any]) -> Any:
         if len(self.calls) == MAX_GRAPHS:
-            # Usually the program holds results. Graphs whose inputs moved for good would only take memory.
+            # Usually the program holds results. Graphs whose inputs have moved for good would only waste memory.
             return self.function(inputs)
         module = getattr(torch, self.device)
         static = self.static
@@ -117,7 +117,7 @@ class GraphedFunction:
 
 @functools.cache
 def _pool(device: str, index: int) -> tuple[int, int]:
-    """One pool for all functions of a device: they run one after another, and each keeps its results."""
+    """One memory pool for all functions of a device: they run one after another, and each keeps its own results."""
     pool: tuple[int, int] = getattr(torch, device).graph_pool_handle()
     return pool
 

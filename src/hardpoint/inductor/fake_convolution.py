@@ -1,7 +1,7 @@
-"""The memory format of convolutions that are traced.
+"""The memory format of traced convolutions.
 
-PyTorch assumes that a device like ours returns contiguous tensors. Hardpoint's convolutions keep the format of their
-operands, as those of CPUs and GPUs do, and Inductor prefers channels last for them.
+PyTorch assumes that a PrivateUse1 device returns contiguous tensors. Hardpoint's convolutions keep the format of their
+operands, as on CPUs and GPUs, and Inductor prefers channels last for them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 
 
 def register(name: str) -> None:
-    """Trace convolutions on the device with the format that they have."""
+    """Trace convolutions on the device with their real memory format."""
     from torch._subclasses import fake_impls
 
     known = fake_impls.op_implementations_dict

@@ -1,4 +1,4 @@
-"""Where Inductor cannot compile for the device, ``torch.compile(model)`` runs Hardpoint's graph mode."""
+"""Runs Hardpoint's graph mode for ``torch.compile(model)`` if Inductor cannot compile for the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def install(name: str, reason: str) -> None:
-    """Send graphs with inputs on the device to ``backend="hardpoint"``; others still go to Inductor."""
+    """Send graphs with inputs on the device to ``backend="hardpoint"``, and all others to Inductor."""
     from torch._inductor import compile_fx
 
     inductor = compile_fx.compile_fx

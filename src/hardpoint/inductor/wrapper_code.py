@@ -1,4 +1,4 @@
-"""Lines of Python that Inductor puts into the code around the kernels."""
+"""The code around kernels: lines of Python for the device, and a refusal of C++."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def overrides(name: str) -> Any:
-    """The device's lines, as Inductor's registration wants them."""
+    """The device's lines, in the form that Inductor registers."""
     from torch._inductor.codegen.common import DeviceOpOverrides
 
     class Overrides(DeviceOpOverrides):  # type: ignore[misc]
@@ -26,3 +26,19 @@ def overrides(name: str) -> Any:
             return f"torch.{name}.current_stream()"
 
     return Overrides()
+
+
+def no_cpp(name: str) -> Any:
+    """In place of the class that writes C++ around kernels: AOTInductor needs one, and ``cpp_wrapper``."""
+
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+    class NoCpp(PythonWrapperCodegen):  # type: ignore[misc]
+        @staticmethod
+        def create(*_: Any, **__: Any) -> Any:
+            raise NotImplementedError(
+                f"AOTInductor and cpp_wrapper do not support {name}: they write C++ for CUDA, XPU, MPS and the CPU. "
+                "Use torch.compile, whose caches keep what it compiled, or run the exported program (torch.export)"
+            )
+
+    return NoCpp

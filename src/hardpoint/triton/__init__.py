@@ -1,5 +1,6 @@
-"""Triton on any mounted device with a compiler: kernels are translated to C and compiled by the plug-in.
+"""Triton on any mounted device with a compiler.
 
-``hardpoint_triton`` is what Triton itself finds. Here are the steps of a compilation (:mod:`stages`), the translation
-(:mod:`kernel`) and the launcher.
+``hardpoint_triton`` is what Triton itself finds. :mod:`generators` chooses how kernels are compiled: by a translation
+to C or OpenCL C and the plug-in's compiler (:mod:`portable`, :mod:`stages`, :mod:`kernel`), by Triton's own compiler
+for NVIDIA (:mod:`nvidia`), or by a vendor's (:mod:`vendor`).
 """

@@ -59,13 +59,13 @@ def _format(operand: Value, value: str, hexadecimal: bool, signed: bool, length:
 
 
 def assert_(emitter: Emitter, op: Op) -> None:
-    """The first failure is printed at once, and raised when the program next waits for the device."""
+    """``tl.device_assert``: prints the first failure at once, raised at the next wait for the device."""
     operand = op.operands[0]
     emitter.prepare(operand)
     nest, index = emitter.nest(operand.type.shape)
     value = emitter.value(operand, index, nest)
     if operand.type.shape and not emitter.target.spreads:
-        # First a loop that C vectorizes, and only if an element fails the one that reports it.
+        # First a loop that C can vectorize. Only if an element fails, a second loop reports it.
         flag = emitter.name("holds")
         emitter.emit(f"hp_i32 {flag} = 1;")
         nest.append(f"{flag} &= {value};")
@@ -84,7 +84,7 @@ def assert_(emitter: Emitter, op: Op) -> None:
 
 
 def _unescape(text: str) -> str:
-    """MLIR writes special characters as two hexadecimal digits."""
+    """Decode a string of MLIR, which writes special characters as two hexadecimal digits."""
     out, at = [], 0
     while at < len(text):
         if text[at] == "\\" and text[at + 1 : at + 2] == "\\":

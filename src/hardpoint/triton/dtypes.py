@@ -1,9 +1,12 @@
-"""Element types of TTIR in C. Floats of 8 and 16 bits are computed with as float, and rounded after every operation."""
+"""Element types of TTIR in C. 8-bit and 16-bit floats are computed in float and rounded after every operation."""
 
 from __future__ import annotations
 
-#: Types whose value in a register differs from that in memory: C type in memory.
-NARROW = {"f16": "hp_u16", "bf16": "hp_u16", "f8E5M2": "hp_u8", "f8E4M3FN": "hp_u8"}
+#: C type in memory of types that have another type in registers.
+NARROW = {
+    **dict.fromkeys(("f16", "bf16"), "hp_u16"),
+    **dict.fromkeys(("f8E5M2", "f8E4M3FN", "f8E5M2FNUZ", "f8E4M3FNUZ"), "hp_u8"),
+}
 #: C type of a value in a register.
 REGISTER = {"f32": "float", "f64": "double", "i1": "hp_i32", "index": "hp_i64", **dict.fromkeys(NARROW, "float")}
 REGISTER |= {f"i{bits}": f"hp_i{bits}" for bits in (8, 16, 32, 64)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hardpoint.triton import dtypes
 from hardpoint.triton.dtypes import register, rounded, suffix, unsigned
 from hardpoint.triton.ir import Op
@@ -46,7 +48,7 @@ MATH = {
     "remf": "fmod",
     "powf": "pow",
 }
-#: Every other function of the dialect `math` that TTIR may contain has its name in math.h.
+#: All other functions of the dialect `math` in TTIR have the same name in math.h.
 PLAIN_MATH = frozenset(
     [
         "ceil",
@@ -86,7 +88,7 @@ def constant(op: Op) -> str:
     element = op.result.type.element
     if op.kind == "ub.poison":
         return "0"
-    text = op.words.removeprefix("dense<").removesuffix(">")
+    text = op.modifiers.removeprefix("dense<").removesuffix(">")
     if text.startswith("["):
         raise op.unsupported("a constant tensor with different elements")
     return dtypes.literal(text, element)
@@ -98,7 +100,8 @@ def expression(op: Op, given: list[str], wraps: bool) -> str:
     Args:
         op: An elementwise operation.
         given: C expressions of the operands' elements: names or parenthesized.
-        wraps: Whether integer arithmetic may wrap around. Addresses may not, so that C sees neighboring elements.
+        wraps: Whether integer arithmetic may wrap around. It must not for addresses, so that C sees which elements are
+            neighbors.
     """
     kind = op.kind.partition(".")[2]
     to = op.result.type.element
@@ -113,14 +116,17 @@ def expression(op: Op, given: list[str], wraps: bool) -> str:
         return rounded(to, f"({given[0]} {FLOAT_SIGNS[kind]} {given[1]})")
     if kind == "negf":
         return f"(-{given[0]})"
-    if kind in ("bitcast", "int_to_ptr", "ptr_to_int"):
+    if kind == "bitcast":
         return _bitcast(source, to, given[0])
+    if kind in ("int_to_ptr", "ptr_to_int"):
+        macro = "HP_TO_POINTER" if kind == "int_to_ptr" else "HP_TO_NUMBER"
+        return f"(({register(to)}){macro}({given[0]}))"
     if (found := _integer(kind, to, given, wraps)) is not None:
         return found
     if (found := _conversion(op, kind, source, to, given[0])) is not None:
         return found
     if kind == "clampf":
-        low, high = ("fmax", "fmin") if "none" in op.words else ("maximum", "minimum")
+        low, high = ("fmax", "fmin") if "none" in op.modifiers else ("maximum", "minimum")
         inner = f"hp_{low}_{suffix(to)}({given[0]}, {given[1]})"
         return rounded(to, f"hp_{high}_{suffix(to)}({inner}, {given[2]})")
     arguments = ", ".join(given)
@@ -169,10 +175,7 @@ def _integer(kind: str, to: str, given: list[str], wraps: bool) -> str | None:
             return f"(({word})({cast}{given[0]} {WRAPPING_SIGNS[kind]} {cast}{given[1]}))"
         return f"({given[0]} {WRAPPING_SIGNS[kind]} {given[1]})"
     if kind in DIVISIONS:
-        cast = cast if kind[3] == "u" else ""
-        # Lanes that a mask turns off divide too, and by anything.
-        guard = "" if given[1].startswith("((") else f"!{given[1]} ? 0 : "
-        return f"(({word})({guard}{cast}{given[0]} {DIVISIONS[kind]} {cast}{given[1]}))"
+        return f"(({word})({_division(kind, to, given)}))"
     if kind in SHIFTS:
         return f"(({word})({'' if kind == 'shrsi' else cast}{given[0]} {SHIFTS[kind]} {given[1]}))"
     if kind in ("maxsi", "minsi", "maxui", "minui"):
@@ -180,14 +183,29 @@ def _integer(kind: str, to: str, given: list[str], wraps: bool) -> str | None:
         sign = ">" if kind.startswith("max") else "<"
         return f"({cast}{given[0]} {sign} {cast}{given[1]} ? {given[0]} : {given[1]})"
     if kind == "absi":
-        return f"({given[0]} < 0 ? -{given[0]} : {given[0]})"
+        return f"(({word})({given[0]} < 0 ? 0 - {cast}{given[0]} : {cast}{given[0]}))"
     if kind == "mulhiui":
         return f"(({word})hp_mulhi_u{to[1:]}({cast}{given[0]}, {cast}{given[1]}))"
     return None
 
 
+def _division(kind: str, to: str, given: list[str]) -> str:
+    """A division without traps: lanes that a mask turns off divide too, and by anything."""
+    value, divisor = given
+    if kind[3] == "u":
+        value, divisor = f"({unsigned(to)}){value}", f"({unsigned(to)}){divisor}"
+    text = f"{value} {DIVISIONS[kind]} {divisor}"
+    if re.fullmatch(r"\(\(\w+\)[1-9]\d*l?\)", given[1]):  # a positive constant
+        return text
+    if kind.endswith("si"):  # the smallest number by -1 traps like a division by zero
+        text = f"{divisor} == -1 ? {f'0 - ({unsigned(to)}){value}' if kind == 'divsi' else '0'} : {text}"
+    return f"!{given[1]} ? 0 : {text}"
+
+
 def _conversion(op: Op, kind: str, source: str, to: str, value: str) -> str | None:
     word = register(to)
+    if kind in ("uitofp", "sitofp") and source == "i1":  # gcc does not vectorize conversions of comparisons to floats
+        return f"(({word})({value} ? {1 if kind == 'uitofp' else -1}.0f : 0.0f))"
     if kind in ("extui", "uitofp", "index_castui"):
         return rounded(to, f"(({word})({unsigned(source)}){value})")
     if kind in ("extsi", "sitofp", "index_cast"):
@@ -199,7 +217,7 @@ def _conversion(op: Op, kind: str, source: str, to: str, value: str) -> str | No
     if kind == "fptoui":
         return f"(({word})({unsigned(to)}){value})"
     if kind in ("extf", "truncf", "fp_to_fp"):
-        if "rtz" in op.words:
+        if "rtz" in op.modifiers:
             return f"hp_load_{to}(hp_truncate_{to}({value}))" if to in dtypes.NARROW else f"(({word}){value})"
         return rounded(to, f"(({word}){value})")
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from hardpoint.triton import dtypes, elements, tiling
+from hardpoint.triton import dtypes, elements, store_groups, tiling
 from hardpoint.triton.ir import Function, Op, Type, Value
 from hardpoint.triton.masks import Prefix, moved_index
 from hardpoint.triton.nest import UNKNOWN, ZERO, Index, Known, Loop, Nest, Render, inner_text, position
@@ -22,23 +22,26 @@ SPLIT = 16
 
 
 class Emitter:
-    """Lines of C, and where the values of the kernel are.
+    """Lines of C, and the location of each of the kernel's values.
 
     Attributes:
+        store_groups: Stores that one nest does together.
         scalars: C expressions of scalars.
         arrays: Names of the arrays of tensors that are in memory.
         target: The dialect, and the size of a group.
         heap: Whether arrays are in one piece of memory, ``workspace``, rather than on the stack.
-        top: Bytes of the workspace that are in use at this place.
-        array_bytes: Most bytes that are in use at a time.
+        top: Bytes of the workspace in use at this point of the kernel.
+        array_bytes: Maximum number of bytes in use at a time.
         flags: Variables that say whether all elements of a mask are on.
-        loads: Loads that were passed and that a later nest will do, unless a store comes first.
+        guarded: Numbers of the arguments whose accesses are checked.
+        loads: Loads that are deferred to a later nest, unless a store comes first.
     """
 
     def __init__(self, function: Function, handlers: Mapping[str, Handler], target: Target, heap: bool = False) -> None:
         self.function = function
         self.handlers = handlers
-        self.usage = Usage(function)
+        self.store_groups = store_groups.find(function)
+        self.usage = Usage(function, self.store_groups)
         self.target = target
         self.heap = heap or target.spreads
         self.lines: list[str] = []
@@ -48,6 +51,7 @@ class Emitter:
         self.top = self.array_bytes = 0
         self.loads: list[Value] = []
         self.finished: set[Op] = set()
+        self.guarded: set[int] = set()
         self._serial = 0
         self._fresh_arrays: list[tuple[Value, str]] = []
 
@@ -83,7 +87,7 @@ class Emitter:
             self.emit(f"for (hp_i32 i = 0; i < {size}; ++i) {statement}")
 
     def barrier(self) -> None:
-        """The work-items of a group wait for each other."""
+        """Emit a barrier of the group's work-items."""
         if self.target.spreads:
             self.emit("hp_barrier();")
 
@@ -122,9 +126,9 @@ class Emitter:
                 self._run_scalar(op)
 
     def _pass(self, op: Op) -> None:
-        """A tensor is computed where it is used, unless that is in another block."""
+        """A tensor is computed where it is used, unless the use is in another block."""
         for value in op.results:
-            if value in self.usage.kept and self.usage.crosses(value):
+            if value in self.usage.stored and self.usage.crosses(value):
                 self.materialize(value)
             elif op.kind == "tt.load":
                 self.loads.append(value)
@@ -135,7 +139,7 @@ class Emitter:
             self.scalars[op.result] = elements.constant(op)
             return
         if op.kind == "tt.load":
-            text = loaded(op, given)
+            text = self.loaded(op, given)
         else:
             text = elements.expression(op, given, self.usage.wraps(op.result))
         self.scalars[op.result] = self.variable(dtypes.register(op.result.type.element), text)
@@ -162,8 +166,12 @@ class Emitter:
         """A nest that computes these values."""
         return self.nest(shape, part=tiling.part(self, values, shape))
 
-    def close(self, nest: Nest, vectorize: bool = True) -> None:
-        """Emit a nest. ``vectorize``: its innermost loop's iterations are independent."""
+    def close(self, nest: Nest, vectorize: bool = True, masked: bool = False) -> None:
+        """Emit a nest.
+
+        ``vectorize``: its innermost loop's iterations are independent. ``masked``: nothing happens where all masks are
+        off, except that arrays are filled.
+        """
         if self.target.spreads:
             self.emit(*spread(nest, self.name("e"), self.target.group_size))
             self.barrier()
@@ -176,24 +184,33 @@ class Emitter:
             self.emit_versions(nest, lambda known: nest.render(known, vectorize=vectorize))
             return
         number, off = cut
+        ends = masked and bool(off) and not self._fresh_arrays
         loop, depth, on = nest.loops[-1], len(nest.loops), dict.fromkeys(nest.masks, "1")
+
+        def body(known: Known) -> list[str]:
+            """The innermost lines. Masks of outer loops get their known values too."""
+            own = {statement.name for statement in nest.statements[depth]}
+            outer = [f"hp_i32 const {name} = {value};" for name, value in known.items() if name not in own]
+            return [*outer, *nest.body(depth, known)]
 
         def inner(_: Known) -> list[str]:
             if nest.part:
                 parts = nest.loops[-2]
                 lines = [parts.head(), *nest.body(depth - 1, UNKNOWN)]
                 lines += [f"if ({parts.variable} + {nest.part} <= {number}) {{"]
-                lines += ["HP_VECTORIZE", loop.head(), *nest.body(depth, on), "}", "} else {"]
-                return [*lines, "HP_VECTORIZE", loop.head(), *nest.body(depth, UNKNOWN), "}", "}", "}"]
-            lines = ["HP_VECTORIZE", loop.head(last=number), *nest.body(depth, on), "}"]
-            return [*lines, "HP_VECTORIZE", loop.head(first=number), *nest.body(depth, off), "}"]
+                lines += ["HP_VECTORIZE", loop.head(), *body(on), "}", "} else {"]
+                return [*lines, "HP_VECTORIZE", loop.head(), *body(UNKNOWN), "}", "}", "}"]
+            lines = ["HP_VECTORIZE", loop.head(last=number), *body(on), "}"]
+            if ends:
+                return lines
+            return [*lines, "HP_VECTORIZE", loop.head(first=number), *body(off), "}"]
 
         self.emit(*nest.render(UNKNOWN, inner))
         self.note_arrays()
 
     def cut(self, nest: Nest) -> tuple[str, Known] | None:
-        """If the masks are all of the form ``offset + arange < limit`` in the innermost loop: a variable that says how
-        many iterations all masks are on for, and what is known of the masks after these."""
+        """If all masks have the form ``offset + arange < limit`` in the innermost loop: a variable with the number of
+        iterations for which all masks are on, and the masks' known values after these."""
         if not nest.masks or not nest.loops or nest.loops[nest.outer].size < SPLIT:
             return None
         prefix = Prefix(self, nest)
@@ -204,7 +221,7 @@ class Emitter:
         return name, dict.fromkeys(nest.masks, "0") if prefix.single else UNKNOWN
 
     def emit_versions(self, nest: Nest, render: Render) -> None:
-        """Emit a nest twice, once for tiles where all masks are on: most are, and masks halve the speed."""
+        """Emit a nest twice, once for tiles where all masks are on: most tiles are, and masks halve the speed."""
         size = _size(nest)
         masks = [value for value, _ in nest.masks.values()]
         if not masks or not all(map(self.is_cheap, masks)) or size < TWO_VERSIONS:
@@ -216,18 +233,26 @@ class Emitter:
         self.note_arrays()
 
     def note_arrays(self) -> None:
-        """After a nest: the tensors that it has stored on its way are in arrays."""
+        """After a nest: note the tensors that it has stored in arrays."""
         for value, name in self._fresh_arrays:
             self.arrays[value] = name
         self._fresh_arrays.clear()
 
     def all_on(self, mask: Value) -> list[str]:
         """Scalars that are all true if every element of a mask is."""
-        if not mask.type.shape:
-            return [self.scalar(mask)]
-        op = mask.op
-        if mask not in self.arrays and op is not None and op.kind in (*MOVES, "tt.splat", "arith.andi"):
-            return [flag for operand in op.operands for flag in self.all_on(operand)]
+        parts, flags = [mask], []
+        for value in parts:  # the list grows
+            op = value.op
+            if not value.type.shape:
+                flags.append(self.scalar(value))
+            elif value not in self.arrays and op is not None and op.kind in (*MOVES, "tt.splat", "arith.andi"):
+                parts += [operand for operand in dict.fromkeys(op.operands) if operand not in parts]
+            else:
+                flags.append(self._flag(value))
+        return flags
+
+    def _flag(self, mask: Value) -> str:
+        """A variable that says whether every element of a mask is on."""
         if mask not in self.flags:
             flag = self.flags[mask] = self.name("full")
             nest, index = self.nest(mask.type.shape)
@@ -240,14 +265,14 @@ class Emitter:
                 element = self.value(mask, index, nest, keep=False)
                 nest.append(f"{flag} &= {element};", nest.depth_of(element))
                 self.emit(f"hp_i32 {flag} = 1;", *nest.render(UNKNOWN))
-        return [self.flags[mask]]
+        return self.flags[mask]
 
     def is_cheap(self, value: Value) -> bool:
         """Whether a mask can be computed a second time."""
         return value in self.arrays or not value.type.shape or self.usage.weights.get(value, 1000) < 40
 
     def prepare(self, *values: Value) -> None:
-        """Before a nest: put into arrays what the nest would otherwise compute in another order than its own."""
+        """Before a nest: compute into arrays the values that the nest would not visit in their own order."""
         seen: set[tuple[Value, bool]] = set()
 
         def visit(value: Value, own_order: bool) -> None:
@@ -255,7 +280,7 @@ class Emitter:
                 return
             seen.add((value, own_order))
             assert value.op is not None
-            if not own_order and value in self.usage.kept:
+            if not own_order and value in self.usage.stored:
                 self.materialize(value)
                 return
             for operand in value.op.operands:
@@ -286,7 +311,7 @@ class Emitter:
     def value(self, value: Value, index: tuple[Index, ...], nest: Nest, keep: bool = True) -> str:
         """The C expression of one element of a tensor, computed at the depth of the nest where its index is known.
 
-        ``keep``: store the element if the tensor is one that later nests need, too.
+        ``keep``: store the element if later nests need the tensor too.
         """
         if not value.type.shape:
             return self.scalar(value)
@@ -321,7 +346,7 @@ class Emitter:
         name = nest.define(depth, dtypes.register(value.type.element), self.name("t"), text)
         depths = [*range(1, nest.outer + 1), len(nest.loops)]
         whole = sorted(at.depth for at in index) == depths
-        if keep and value in self.usage.kept and whole and value.type.size == _size(nest):
+        if keep and value in self.usage.stored and whole and value.type.size == _size(nest):
             array = self.array(value.type)
             nest.append(f"{array}[{position(index, value.type.shape)}] = {name};")
             self._fresh_arrays.append((value, array))
@@ -351,7 +376,7 @@ class Emitter:
         return name if sign == "/" else f"({name} + {nest.loops[-1].variable})"
 
     def _quotient(self, op: Op, given: list[str], index: tuple[Index, ...], nest: Nest) -> str:
-        """A division by what the innermost loop does not change: a vector division takes as long as ten products."""
+        """A division by a loop-invariant value: a vector division takes as long as ten products."""
         divisor = op.operands[1]
         while divisor.op is not None and divisor.op.kind in ("tt.broadcast", "tt.expand_dims", "tt.splat"):
             moved = divisor.op
@@ -376,7 +401,28 @@ class Emitter:
         given = [self.value(operand, index, nest) for operand in op.operands]
         if len(given) > 1 and op.operands[1].type.shape:
             self.note_mask(op.operands[1], given[1], index, nest)
-        return loaded(op, given)
+        return self.loaded(op, given)
+
+    def loaded(self, op: Op, given: list[str], qualifier: str = "") -> str:
+        """The value of a load from its operands: pointer, mask, and the value where the mask is off."""
+        element = op.result.type.element
+        pointer = f"({qualifier} HP_GLOBAL {dtypes.memory(element)}*){given[0]}" if qualifier else given[0]
+        text = dtypes.load(element, pointer)
+        if inside := self.inside(op, given[0]):
+            text = f"({inside} ? {text} : 0)"
+        if len(given) > 1:
+            text = f"{given[1]} ? {text} : {given[2] if len(given) > 2 else '0'}"
+        return text
+
+    def inside(self, op: Op, pointer: str) -> str:
+        """In a guarded kernel, the check that an access is inside of the memory of the argument that it starts from."""
+        if not self.target.guard or (argument := self.usage.argument(op.operands[0])) is None:
+            return ""
+        number = self.function.arguments.index(argument)
+        self.guarded.add(number)
+        element = op.operands[0].type.element[1:]
+        line = op.location.rpartition(":")[2] or "0"
+        return f"HP_INSIDE({number}, {pointer}, sizeof({dtypes.memory(element)}), {line})"
 
     def note_mask(self, value: Value, text: str, index: tuple[Index, ...], nest: Nest) -> None:
         """Note that a variable of the nest is a mask."""
@@ -395,14 +441,6 @@ class Emitter:
         else:
             index = moved_index(op, value, index)
         return self.value(op.operands[0], index, nest)
-
-
-def loaded(op: Op, given: list[str]) -> str:
-    """The value of a load from its operands: pointer, mask, and the value where the mask is off."""
-    text = dtypes.load(op.result.type.element, given[0])
-    if len(given) > 1:
-        text = f"{given[1]} ? {text} : {given[2] if len(given) > 2 else '0'}"
-    return text
 
 
 def _is_contiguous(op: Op) -> bool:

@@ -13,7 +13,8 @@ from hardpoint.kernels.pointwise import gpu_head
 from hardpoint.triton import dtypes
 from hardpoint.triton.emitter import Emitter
 from hardpoint.triton.ir import Function
-from hardpoint.triton.libdevice import uses_special
+from hardpoint.triton.libdevice import EXTRA, uses_special
+from hardpoint.triton.reserved import is_reserved
 
 PROGRAM_IDS = (
     "const hp_i32 program0 = (hp_i32)(group % grid0), program1 = (hp_i32)(group / grid0 % grid1),",
@@ -25,40 +26,61 @@ class Source(NamedTuple):
     """A kernel in C.
 
     Attributes:
+        name: Of the function in C.
+        kernel: Of the Triton kernel.
         special: Whether it calls functions of math_special.h.
         asserts: Whether it takes the fault record and the code of its operator.
+        guarded: Numbers of the arguments whose memory it takes: for each, after these, an address and a size.
+        addresses: Whether it takes a pointer, and the same address as a number: see ``_takes_addresses``.
         array_bytes: Memory for the tiles of one program.
         workspace: Bytes of device memory that each group needs, if that memory is neither local nor on the stack.
     """
 
     name: str
+    kernel: str
     text: str
     special: bool
     asserts: bool
+    addresses: bool
+    guarded: list[int]
     array_bytes: int
     workspace: int
 
 
 def source(function: Function, emitter: Emitter) -> Source:
     """The source of a kernel from its translated body."""
-    asserts = any("HP_ASSERT_FAILED" in line for line in emitter.lines)
+    asserts = bool(emitter.guarded) or any("HP_ASSERT_FAILED" in line for line in emitter.lines)
     make = _group_function if emitter.target.spreads else _host_function
+    addresses = _takes_addresses(emitter)
     lines, workspace = make(function, emitter, asserts)
-    text = support(emitter.target.spreads) + "\n".join(lines) + "\n"
-    return Source(c_name(function.name), text, uses_special(text), asserts, emitter.array_bytes, workspace)
+    body = "\n".join(lines) + "\n"
+    text = support(emitter.target.spreads, EXTRA in body) + body
+    guarded = sorted(emitter.guarded)
+    special = uses_special(body)
+    return Source(
+        c_name(function.name), function.name, text, special, asserts, addresses, guarded, emitter.array_bytes, workspace
+    )
 
 
 def c_name(name: str) -> str:
-    """A kernel's name as a C identifier."""
-    return "".join(c if c.isalnum() else "_" for c in name)
+    """A kernel's name as a C identifier that nothing else has."""
+    name = "".join(c if c.isalnum() else "_" for c in name)
+    return f"{name}_" if is_reserved(name) else name
 
 
-def support(groups: bool) -> str:
+def support(groups: bool, libdevice: bool = False) -> str:
     """The macros and functions that generated kernels use, beside those of all portable kernels."""
-    folder = Path(__file__).parent
-    return (folder / ("support_group.h" if groups else "support_host.h")).read_text() + (
-        folder / "support.h"
-    ).read_text()
+    files = ["support_group.h" if groups else "support_host.h", "support.h", *(["libdevice.h"] if libdevice else [])]
+    return "".join((Path(__file__).parent / file).read_text() for file in files)
+
+
+def _takes_addresses(emitter: Emitter) -> bool:
+    """Whether the kernel turns numbers into pointers, or back.
+
+    A device may give kernels other addresses than programs see. The launcher passes one address in both forms; their
+    difference is that of all addresses.
+    """
+    return any("HP_TO_POINTER" in line or "HP_TO_NUMBER" in line for line in emitter.lines)
 
 
 def _host_function(function: Function, emitter: Emitter, asserts: bool) -> tuple[list[str], int]:
@@ -71,6 +93,14 @@ def _host_function(function: Function, emitter: Emitter, asserts: bool) -> tuple
     if asserts:
         arguments.append(f"hp_i64* const fault = *(hp_i64**)args[{len(arguments)}];")
         arguments.append(f"const hp_i64 code = *(hp_i64*)args[{len(arguments)}];")
+    if _takes_addresses(emitter):
+        at = len(arguments)
+        arguments.append(f"const hp_i64 shift = *(hp_i64*)args[{at}] - *(hp_i64*)args[{at + 1}];")
+    at = 3 + len(function.arguments) + 2 * asserts + 2 * _takes_addresses(emitter)
+    for number in sorted(emitter.guarded):
+        arguments.append(f"const char* const start{number} = *(const char**)args[{at}];")
+        arguments.append(f"const hp_i64 extent{number} = *(hp_i64*)args[{at + 1}];")
+        at += 2
     lines = [
         f"void {c_name(function.name)}(void* const* args, const hp_u32 groups[3], hp_u64 first, hp_u64 last) {{",
         *arguments,
@@ -93,6 +123,11 @@ def _group_function(function: Function, emitter: Emitter, asserts: bool) -> tupl
     parameters += [f"const hp_i64 size{number}" for number in range(3)]
     if asserts:
         parameters += ["HP_GLOBAL hp_i64* fault", "const hp_i64 code"]
+    addresses = _takes_addresses(emitter)
+    if addresses:
+        parameters += ["HP_GLOBAL char* anchor", "const hp_i64 anchor_number"]
+    for number in sorted(emitter.guarded):
+        parameters += [f"HP_GLOBAL const char* start{number}", f"const hp_i64 extent{number}"]
     in_local = size <= target.local_memory
     if not in_local:
         parameters.append("HP_GLOBAL hp_u64* memory")
@@ -104,6 +139,7 @@ def _group_function(function: Function, emitter: Emitter, asserts: bool) -> tupl
         head,
         *(f"const hp_i32 grid{number} = (hp_i32)size{number};" for number in range(3)),
         "const hp_i32 lid = (hp_i32)hp_lid;",
+        *(["const hp_i64 shift = (hp_i64)anchor - anchor_number;"] if addresses else []),
     ]
     if in_local:
         tiles = [f"HP_LOCAL hp_u64 tiles[{size // 8}];", "char HP_TILE* const workspace = (char HP_TILE*)tiles;"]

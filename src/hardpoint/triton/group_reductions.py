@@ -13,7 +13,7 @@ from hardpoint.triton.spread import ITEM, open_loop, split
 
 
 def reduce(emitter: Emitter, op: Op, names: list[str], axis: int) -> None:
-    """Each work-item reduces every n-th element of a row; then the work-items of a row reduce their results."""
+    """Each work-item reduces every n-th element of a row; then the work-items of a row combine their results."""
     shape, group = op.operands[0].type.shape, emitter.target.group_size
     rest = [dim for dim in range(len(shape)) if dim != axis]
     rows, size = math.prod(shape[dim] for dim in rest), shape[axis]
@@ -50,7 +50,7 @@ def reduce(emitter: Emitter, op: Op, names: list[str], axis: int) -> None:
     emitter.barrier()
     if lanes > 1:
         _merge_lanes(emitter, op, results, names, rows, lanes, along)
-        emitter.top = mark  # the results of single work-items are not needed any more
+        emitter.top = mark  # the results of single work-items are no longer needed
     emitter.note_arrays()
 
 
@@ -73,7 +73,7 @@ def _merge_lanes(
 
 
 def scan(emitter: Emitter, op: Op, names: list[str]) -> None:
-    """In place, in three steps: parts of a row, the ends of the parts, and the parts again with what came before."""
+    """A scan in place, in three steps: within parts of a row, over the ends of the parts, and both combined."""
     axis, reverse = op.integer("axis"), op.attributes.get("reverse") == "true"
     shape, group = op.operands[0].type.shape, emitter.target.group_size
     nest, index = emitter.nest(shape)

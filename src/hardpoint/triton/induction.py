@@ -1,7 +1,7 @@
 """Rewrites pointers and offsets that a loop advances by the same step each time.
 
-``a += step`` carries a whole tile of pointers from one iteration to the next. ``a = start + n * step``, with n the
-number of the iteration, needs no tile, and C sees that neighboring elements are neighbors in memory.
+``a += step`` carries a whole tile of pointers from one iteration to the next. ``a = start + n * step``, where n is the
+iteration number, needs no tile, and C sees that neighboring elements are neighbors in memory.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class _Builder:
         self.loop, self.block = loop, block
         self.at = 0
 
-    def add(self, kind: str, operands: list[Value], result: Type, words: str = "") -> Value:
-        op = Op(kind, operands, words=words, location=self.loop.location, block=self.block)
+    def add(self, kind: str, operands: list[Value], result: Type, modifiers: str = "") -> Value:
+        op = Op(kind, operands, modifiers=modifiers, location=self.loop.location, block=self.block)
         op.results = [Value(result, op)]
         for value in operands:
             value.users.append(op)
@@ -81,7 +81,7 @@ class _Builder:
         return self.add(kind, operands, result)
 
     def copy(self, op: Op) -> Value:
-        return self.add(op.kind, list(op.operands), op.result.type, op.words)
+        return self.add(op.kind, list(op.operands), op.result.type, op.modifiers)
 
     def iteration(self) -> Value:
         """The number of the iteration, from 0."""

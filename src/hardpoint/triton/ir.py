@@ -47,7 +47,7 @@ class Op:
 
     Attributes:
         kind: Name with the dialect: ``arith.addf``.
-        words: Text between the name and the types, without attributes and strings: predicates and options.
+        modifiers: Text between the name and the types, without attributes and strings: predicates and options.
         strings: Quoted strings, in order.
         targets: Labels of the blocks that a branch may go to, each with the values of that block's arguments.
         location: Line of the user's program: ``file.py:12``; empty if unknown.
@@ -56,7 +56,7 @@ class Op:
     kind: str
     operands: list[Value]
     results: list[Value] = field(default_factory=list)
-    words: str = ""
+    modifiers: str = ""
     attributes: dict[str, str] = field(default_factory=dict)
     strings: list[str] = field(default_factory=list)
     regions: list[list[Block]] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Op:
 
     def keyword(self) -> str:
         """The first word: the predicate of a comparison, the operation of an atomic."""
-        return self.words.split(",")[0].strip()
+        return self.modifiers.split(",")[0].strip()
 
     def unsupported(self, what: str = "") -> LoweringError:
         """The error that names this operation and its line."""
@@ -111,7 +111,9 @@ def walk(blocks: list[Block]) -> Iterator[Op]:
 
 
 #: Operations that write to memory, or that other programs and the host can see.
-EFFECTS = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert"})
+EFFECTS = frozenset(
+    {"tt.store", "tt.volatile_load", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert"},
+)
 
 
 def writes(op: Op) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hardpoint.triton import debug_ops, dtypes, entry, memory_ops, reductions, regions, scaled_dot
 from hardpoint.triton.emitter import Emitter, Handler
 from hardpoint.triton.entry import Source
@@ -10,7 +12,7 @@ from hardpoint.triton.ir import Function, LoweringError, Op
 from hardpoint.triton.parser import parse
 from hardpoint.triton.target import Target
 
-#: More than this goes to the heap: threads of a device may have small stacks.
+#: Larger arrays are on the heap: threads of a device may have small stacks.
 STACK_BYTES = 256 << 10
 #: A kernel that needs more temporary memory for one program is refused.
 MEMORY_BYTES = 256 << 20
@@ -30,7 +32,7 @@ def _unsplat(emitter: Emitter, op: Op) -> None:
 
 
 def _nothing(emitter: Emitter, op: Op) -> None:
-    """Waiting is done where it is needed, and assumptions are not used."""
+    """Emit nothing: barriers are placed where they are needed, and assumptions are not used."""
 
 
 def _inline_assembly(emitter: Emitter, op: Op) -> None:
@@ -42,6 +44,7 @@ HANDLERS: dict[str, Handler] = {
     "tt.get_num_programs": _num_programs,
     "tt.unsplat": _unsplat,
     "tt.return": regions.return_,
+    "tt.volatile_load": memory_ops.volatile_load,
     "tt.store": memory_ops.store,
     "tt.atomic_rmw": memory_ops.atomic_rmw,
     "tt.atomic_cas": memory_ops.atomic_cas,
@@ -70,10 +73,11 @@ def lower(ttir: str, target: Target | None = None) -> Source:
     """Translate the text of a TTIR module.
 
     Raises:
-        LoweringError: The kernel contains an operation that has no translation; names it and its line.
+        LoweringError: The kernel contains an operation without a translation. The message names it and its line.
     """
     target = target or Target()
-    name = "the kernel"
+    found = re.search(r"tt\.func public @(\w+)", ttir)
+    name = found[1] if found else "the kernel"
     try:
         function = parse(ttir)
         name = function.name
@@ -86,6 +90,10 @@ def lower(ttir: str, target: Target | None = None) -> Source:
             raise LoweringError(f"one program needs {size} MiB of temporary memory; use smaller blocks")
     except LoweringError as error:
         raise LoweringError(f"Triton kernel {name} cannot run on this device: {error}") from None
+    except RecursionError:
+        raise LoweringError(
+            f"Triton kernel {name} cannot run on this device: its chains of operations are too long; use smaller blocks"
+        ) from None
     return entry.source(function, emitter)
 
 

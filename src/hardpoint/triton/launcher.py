@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from hardpoint._runtime import PluginError, core
 from hardpoint.torch import device_name
-from hardpoint_triton import WARP_SIZE
+from hardpoint.triton import generators
 
 #: Type of an argument -> format character of the native launcher.
 FORMATS = {
@@ -30,89 +31,93 @@ FORMATS = {
     "fp64": "d",
 }
 CONSTANT = "-"
-#: Device memory for tiles that local memory has no room for: as many groups run as find room here.
-WORKSPACE_BYTES = 1 << 30
-Flatten = Callable[[Any, list[Any]], None]
+#: Arguments of a launch before those of the kernel: see GridLauncher in csrc/python.
+LEADING_ARGUMENTS = 9
+#: Reported to Triton for memory and threads without a limit.
+NO_LIMIT = 1 << 30
+#: Divisor for heuristics if the plug-in reports no value.
+REGISTERS, UNIT_REGISTERS = 32, 1 << 16
 
 
-def _mounted() -> str:
+def mounted() -> str:
+    """Name of the mounted device."""
     name = device_name()
     if name is None:
         raise RuntimeError("hardpoint: no device is mounted")
     return name
 
 
-def load(name: str, binary: bytes, device: int) -> int:
-    """Load a kernel on a device and return its handle."""
+def load(name: str, binary: bytes, device: int) -> tuple[int, int, int, int, int]:
+    """Load a kernel on a device: module, function, registers, spilled registers, maximum group size."""
+    runtime = mounted()
     try:
-        return core.load_kernel(_mounted(), device, binary, name)
+        function = core.load_kernel(runtime, device, binary, name)
     except PluginError as error:
         raise PluginError(f"Triton kernel {name}: {error}; clear TRITON_CACHE_DIR (default ~/.triton/cache)") from None
+    if generators.kind(runtime) != "nvidia":  # elsewhere Triton's threads are not the device's
+        return function, function, REGISTERS, 0, NO_LIMIT
+    found = core.function_attributes(runtime, device, function)
+    return function, function, found["registers"], found["spilled_bytes"] // 4, found["max_group_size"]
 
 
 def device_properties(device: int) -> dict[str, int]:
-    """Limits for Triton's autotuner. The memory of a program is not limited by hardware."""
-    units = core.devices(_mounted())[device]["compute_units"]
+    """Limits for Triton's autotuner."""
+    runtime = mounted()
+    found = getattr(torch, runtime).get_device_properties(device)
+    # Where Hardpoint translates kernels, the memory of a program is not limited by hardware.
+    local = found.shared_memory_per_block_optin if generators.kind(runtime) == "nvidia" else 0
     return {
-        "max_shared_mem": 1 << 30,
-        "multiprocessor_count": units or 1,
-        "max_num_regs": 1 << 16,
-        "warpSize": WARP_SIZE,
-        "sm_clock_rate": 0,
-        "mem_clock_rate": 0,
-        "mem_bus_width": 0,
+        "max_shared_mem": local or NO_LIMIT,
+        "multiprocessor_count": found.compute_units or 1,
+        "max_num_regs": found.regs_per_multiprocessor or UNIT_REGISTERS,
+        "warpSize": generators.warp_size(runtime),
+        "sm_clock_rate": found.clock_rate,
+        "mem_clock_rate": found.memory_clock_rate,
+        "mem_bus_width": found.memory_bus_width,
     }
 
 
-class Launcher:
-    """Launches one compiled kernel: packs the arguments as its signature says."""
+def make(source: Any, metadata: Any) -> Callable[..., None]:
+    """The function that launches a compiled kernel, called as Triton calls every launcher."""
+    runtime = mounted()
+    if metadata.target.backend != runtime:
+        return _of_another_device(source, metadata)
+    constants = set(getattr(source, "constants", {}))
+    nested: dict[int, Any] = {}
+    kinds = ""
+    for number, kind in enumerate(source.signature.values()):
+        if (number,) in constants:
+            kind = "constexpr"
+        if isinstance(kind, tuple) or kind.startswith("tensordesc"):
+            nested[number] = kind
+        kinds += _kinds(kind)
+    native = generators.launcher(runtime, metadata, kinds)
+    return _Flattening(native, nested) if nested else native
 
-    def __init__(self, source: Any, metadata: Any) -> None:
-        self.name = f"triton::{metadata.name}"
-        constants = set(getattr(source, "constants", {}))
-        self.nested: dict[int, Any] = {}
-        kinds = ""
-        for number, kind in enumerate(source.signature.values()):
-            if (number,) in constants:
-                kind = "constexpr"
-            if isinstance(kind, tuple) or kind.startswith("tensordesc"):
-                self.nested[number] = kind
-            kinds += _kinds(kind)
-        runtime = _mounted()
-        self.current_device: Callable[[], int] = getattr(torch, runtime).current_device
-        asserts, workspace = bool(getattr(metadata, "asserts", False)), int(getattr(metadata, "workspace", 0))
-        groups = min(core.devices(runtime)[0]["compute_units"] or 1, WORKSPACE_BYTES // max(workspace, 1))
-        self.native = core.GridLauncher(runtime, self.name, kinds, asserts, workspace, max(groups, 1))
 
-    def __call__(
-        self,
-        x: int,
-        y: int,
-        z: int,
-        stream: int,
-        function: int,
-        packed_metadata: Any,
-        launch_metadata: Any,
-        enter: Callable[[Any], None] | None,
-        leave: Callable[[Any], None] | None,
-        *arguments: Any,
-    ) -> None:
+def _of_another_device(source: Any, metadata: Any) -> Callable[..., None]:
+    """A kernel for cuda, in a program that mounts a device beside it: Triton has one driver, but several launchers."""
+    from triton.backends import backends
+
+    for backend in backends.values():
+        if backend.compiler.supports_target(metadata.target):
+            made: Callable[..., None] = backend.driver().launcher_cls(source, metadata)
+            return made
+    raise RuntimeError(f"hardpoint: no Triton backend launches kernels for {metadata.target}")
+
+
+class _Flattening:
+    """A launcher of a kernel with tuples or tensor descriptors among its arguments."""
+
+    def __init__(self, native: Callable[..., None], nested: dict[int, Any]) -> None:
+        self.native, self.nested = native, nested
+
+    def __call__(self, *given: Any) -> None:
         """Queue the kernel on the current stream."""
-        if enter is not None:
-            enter(launch_metadata)
-        if self.nested:
-            arguments = self._flatten(arguments)
-        empty = min(x, y, z) <= 0
-        if not empty and not self.native.launch(self.current_device(), function, x, y, z, arguments):
-            raise NotImplementedError(f"a rule denies {self.name} its device kernel; a Triton kernel has no other")
-        if leave is not None:
-            leave(launch_metadata)
-
-    def _flatten(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         flat: list[Any] = []
-        for number, value in enumerate(arguments):
+        for number, value in enumerate(given[LEADING_ARGUMENTS:]):
             _flatten(self.nested.get(number, ""), value, flat)
-        return tuple(flat)
+        self.native(*given[:LEADING_ARGUMENTS], *flat)
 
 
 def _kinds(kind: Any) -> str:
@@ -125,7 +130,7 @@ def _kinds(kind: Any) -> str:
         return "P"
     if kind.startswith("tensordesc"):
         rank = int(kind.partition("[")[2].count(",")) + 1
-        return "P" + "q" * 2 * rank + "BB" + "i" * rank + "q" * rank
+        return "P" + "q" * 2 * rank + "B" * len(_descriptor_flags()) + "i" * rank + "q" * rank
     found = FORMATS.get(kind)
     if found is None:
         raise NotImplementedError(f"arguments of type {kind} are not supported")
@@ -138,7 +143,18 @@ def _flatten(kind: Any, value: Any, flat: list[Any]) -> None:
             _flatten(part, inner, flat)
     elif kind.startswith("tensordesc"):
         # The pointer, sizes, strides and flags that TTIR expects of a descriptor; then the sizes and strides again.
-        rounds = getattr(value, "round_f32_to_tf32", False)
-        flat += [value.base, *value.shape, *value.strides, value.padding == "nan", rounds, *value.shape, *value.strides]
+        flags = [flag(value) for flag in _descriptor_flags()]
+        flat += [value.base, *value.shape, *value.strides, *flags, *value.shape, *value.strides]
     else:
         flat.append(value)
+
+
+@functools.cache
+def _descriptor_flags() -> tuple[Callable[[Any], bool], ...]:
+    """The flags of a tensor descriptor that a kernel takes. Triton 3.6 has only the first."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    flags: tuple[Callable[[Any], bool], ...] = (lambda value: value.padding == "nan",)
+    if "round_f32_to_tf32" in TensorDescriptor.__dataclass_fields__:
+        flags += (lambda value: value.round_f32_to_tf32,)
+    return flags

@@ -6,7 +6,7 @@ import re
 
 FILE = re.compile(r'"([^"]+)":(\d+):\d+')
 NAME = re.compile(r"#loc\d*")
-#: Frames in Triton's own library say nothing to the author of a kernel.
+#: Frames in Triton's own library are useless to the author of a kernel.
 LIBRARY = re.compile(r"/triton/(language|tools)/")
 
 

@@ -1,7 +1,7 @@
-"""Masks of the form ``offset + arange < limit``: how many elements from the first one on are on.
+"""Masks of the form ``offset + arange < limit``: the number of leading elements that are on.
 
-Most masks of most kernels are of this form in the innermost loop. That loop then runs twice, without a mask up to the
-limit, and after it with the mask off.
+Most masks of most kernels have this form in the innermost loop. That loop is then split: no mask up to the limit, and
+the mask off after it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LIMITS = {"slt": (True, 0), "sle": (True, 1), "sgt": (False, 0), "sge": (False, 
 
 
 def moved_index(op: Op, value: Value, index: tuple[Index, ...]) -> tuple[Index, ...]:
-    """Where an element of a moved tensor was before."""
+    """The source position of an element of a moved tensor."""
     source = op.operands[0].type.shape
     if op.kind == "tt.expand_dims":
         axis = op.integer("axis")
@@ -40,13 +40,18 @@ class Prefix:
         self.emitter, self.nest = emitter, nest
         self.variable = nest.innermost
         self.size = nest.loops[nest.outer].size
-        #: Of each mask: conditions that do not depend on the loop, and numbers of elements that are on.
+        #: For each mask: conditions that do not depend on the loop, and numbers of elements that are on.
         self.found: list[tuple[frozenset[str], frozenset[str]]] = []
+        #: Memoized answers about values, since the number of paths to a value grows exponentially.
+        self.known: dict[tuple[str, Value, tuple[Index, ...]], bool] = {}
+        #: Parts of the mask under analysis.
+        self.visited: dict[tuple[Value, tuple[Index, ...]], bool] = {}
 
     def add(self, mask: Value, index: tuple[Index, ...]) -> bool:
         """Analyze a mask. Returns whether it has the form."""
         conditions: set[str] = set()
         limits: set[str] = set()
+        self.visited = {}
         if not self._mask(mask, index, conditions, limits):
             return False
         self.found.append((frozenset(conditions), frozenset(limits)))
@@ -77,6 +82,12 @@ class Prefix:
         return self.emitter.value(value, at_start, self.nest, keep=False)
 
     def _mask(self, value: Value, index: tuple[Index, ...], conditions: set[str], limits: set[str]) -> bool:
+        key = value, index
+        if key not in self.visited:
+            self.visited[key] = self._find_mask(value, index, conditions, limits)
+        return self.visited[key]
+
+    def _find_mask(self, value: Value, index: tuple[Index, ...], conditions: set[str], limits: set[str]) -> bool:
         if not value.type.shape or not self._moves(index) or self._is_uniform(value, index):
             conditions.add(self._text(value, index))
             return True
@@ -98,6 +109,12 @@ class Prefix:
 
     def _is_uniform(self, value: Value, index: tuple[Index, ...]) -> bool:
         """Whether a value is the same in all iterations of the innermost loop."""
+        key = ("uniform", value, index)
+        if key not in self.known:
+            self.known[key] = self._find_uniform(value, index)
+        return self.known[key]
+
+    def _find_uniform(self, value: Value, index: tuple[Index, ...]) -> bool:
         if not value.type.shape or not self._moves(index):
             return True
         op = value.op
@@ -113,6 +130,12 @@ class Prefix:
 
     def _counts(self, value: Value, index: tuple[Index, ...]) -> bool:
         """Whether a value grows by one in each iteration."""
+        key = ("counts", value, index)
+        if key not in self.known:
+            self.known[key] = self._find_counts(value, index)
+        return self.known[key]
+
+    def _find_counts(self, value: Value, index: tuple[Index, ...]) -> bool:
         op = value.op
         if op is None or value in self.emitter.arrays:
             return False

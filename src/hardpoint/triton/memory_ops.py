@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hardpoint.triton import dtypes
 from hardpoint.triton.emitter import Emitter
 from hardpoint.triton.ir import Op, Type, Value
 from hardpoint.triton.nest import Index, position
+from hardpoint.triton.store_groups import root
 from hardpoint.triton.usage import MOVES, is_fusible
 
 #: Operation of tt.atomic_rmw -> new value from the old and the given one.
@@ -23,70 +26,98 @@ ATOMICS = {
 }
 
 
-def finish_loads(emitter: Emitter, op: Op | None, pointer: Value | None = None) -> None:
-    """Before memory is written: do the loads that came earlier, except those that the writing nest itself may do."""
+def finish_loads(emitter: Emitter, stores: Sequence[Op] = ()) -> None:
+    """Before memory is written: emit the deferred loads, except those that the nest of these stores itself may do."""
     if emitter.usage.loads_scalars:
         emitter.barrier()  # every work-item must have loaded them
     for load in list(emitter.loads):
         left = {sink for sink in emitter.usage.sinks(load) if sink not in emitter.finished}
         if left and load not in emitter.arrays:
-            # A load that later nests need, too, is kept by the nest of this store.
-            again = left != {op}
-            kept = not again or load in emitter.usage.kept
-            if op in left and kept and pointer is not None and _may_fuse(op, load, pointer, again):
+            # The nest of these stores also stores a load that later nests need.
+            again = left != {*stores[-1:]}
+            stored = not again or load in emitter.usage.stored
+            if stores and stores[-1] in left and stored and _may_fuse(stores, load, again):
                 continue
             emitter.materialize(load)
         emitter.loads.remove(load)
 
 
-def _may_fuse(store: Op | None, load: Value, written: Value, again: bool) -> bool:
-    """Whether a store's nest may load as it goes: it must not read what an earlier iteration wrote."""
+def _may_fuse(stores: Sequence[Op], load: Value, again: bool) -> bool:
+    """Whether the nest of stores may do the load itself: it must not read what an earlier iteration wrote."""
     assert load.op is not None
     source = load.op.operands[0]
-    if source is not written and root(source) is root(written):
-        return False
-    return load.type.shape == written.type.shape and _keeps_order(load, store, again)
-
-
-def _keeps_order(value: Value, store: Op | None, others: bool) -> bool:
-    """Whether every path from a value to the store is elementwise. ``others``: there are paths to other operations."""
-    for user in value.users:
-        if user is store:
-            continue
-        if not is_fusible(user) or (store is not None and user.block is not store.block):
-            if not others:
-                return False
-        elif user.kind in MOVES or not all(_keeps_order(result, store, others) for result in user.results):
+    for store in stores:
+        written = store.operands[0]
+        if source is not written and root(source) is root(written):
             return False
+    return load.type.shape == stores[0].operands[0].type.shape and _keeps_order(load, stores, again)
+
+
+def _keeps_order(value: Value, stores: Sequence[Op], others: bool) -> bool:
+    """Whether every path from a value to the stores is elementwise. ``others``: there are paths to other operations."""
+    todo, seen = [value], {value}
+    while todo:
+        for user in todo.pop().users:
+            if user in stores:
+                continue
+            if not is_fusible(user) or user.block is not stores[0].block:
+                if not others:
+                    return False
+            elif user.kind in MOVES:
+                return False
+            else:  # each value once: the number of paths grows exponentially
+                todo += [result for result in user.results if result not in seen]
+                seen.update(user.results)
     return True
 
 
-def root(value: Value) -> Value:
-    """The value that a pointer was computed from: an argument of the kernel, most of the time."""
-    while value.op is not None and value.op.kind in ("tt.addptr", "tt.splat", "tt.broadcast", "tt.bitcast", *MOVES):
-        value = value.op.operands[0]
-    return value
+def volatile_load(emitter: Emitter, op: Op) -> None:
+    """``tl.load(..., volatile=True)``: here and once, because programs wait for each other with it."""
+    kind = op.result.type
+    finish_loads(emitter)
+    emitter.prepare(*op.operands)
+    to_result = _result(emitter, op, kind)
+    nest, index = emitter.nest(kind.shape)
+    text = emitter.loaded(op, [emitter.value(operand, index, nest) for operand in op.operands], "volatile")
+    nest.append(f"{{ const {dtypes.register(kind.element)} old = {text}; {to_result(index)} }}")
+    emitter.close(nest, vectorize=False)
+    to_result.finish()
 
 
 def store(emitter: Emitter, op: Op) -> None:
-    """``tl.store``."""
-    pointer = op.operands[0]
-    element = pointer.type.element[1:]
-    finish_loads(emitter, op, pointer)
-    emitter.prepare(*op.operands)
-    nest, index = emitter.nest_for(op.operands, pointer.type.shape)
-    to, value, *mask = (emitter.value(operand, index, nest) for operand in op.operands)
-    if mask and op.operands[2].type.shape:
-        emitter.note_mask(op.operands[2], mask[0], index, nest)
-    nest.append(f"{f'if ({mask[0]}) ' if mask else ''}*{to} = {dtypes.encode(element, value)};")
-    emitter.close(nest)
+    """``tl.store``. One nest does all stores of a group."""
+    stores = emitter.store_groups.get(op, [op])
+    if op is not stores[-1]:
+        return
+    finish_loads(emitter, stores)
+    for each in stores:
+        emitter.prepare(*each.operands)
+    operands = [operand for each in stores for operand in each.operands]
+    nest, index = emitter.nest_for(operands, op.operands[0].type.shape)
+    lines, masked = [], True
+    for each in stores:
+        element = each.operands[0].type.element[1:]
+        to, value, *mask = (emitter.value(operand, index, nest) for operand in each.operands)
+        if mask and each.operands[2].type.shape:
+            emitter.note_mask(each.operands[2], mask[0], index, nest)
+        masked = masked and bool(mask) and mask[0] in nest.masks
+        lines.append(f"{_condition(emitter, each, to, mask)}*{to} = {dtypes.encode(element, value)};")
+    for line in lines:  # after all loads: they may read what the stores replace
+        nest.append(line)
+    emitter.close(nest, masked=masked)
+
+
+def _condition(emitter: Emitter, op: Op, pointer: str, mask: list[str]) -> str:
+    """Under which condition a nest writes to a pointer."""
+    conditions = [*mask, *filter(None, [emitter.inside(op, pointer)])]
+    return f"if ({' && '.join(conditions)}) " if conditions else ""
 
 
 def atomic_rmw(emitter: Emitter, op: Op) -> None:
     """``tl.atomic_add`` and the like."""
     kind = op.operands[1].type
     element, word = kind.element, _word(kind.element)
-    finish_loads(emitter, None)
+    finish_loads(emitter)
     emitter.prepare(*op.operands)
     to_result = _result(emitter, op, kind)
     nest, index = emitter.nest(kind.shape)
@@ -98,7 +129,7 @@ def atomic_rmw(emitter: Emitter, op: Op) -> None:
     register, memory = dtypes.register(element), dtypes.memory(element)
     old, update = dtypes.load(element, "(&raw)"), dtypes.encode(element, f"({new})")
     nest.append(
-        f"{f'if ({mask[0]}) ' if mask else ''}{{ const {register} given = {given}; {register} old; "
+        f"{_condition(emitter, op, pointer, mask)}{{ const {register} given = {given}; {register} old; "
         f"HP_ATOMIC_UPDATE({word}, {memory}, {pointer}, old, ({old}), ({update})) {to_result(index)} }}"
     )
     emitter.close(nest, vectorize=False)
@@ -109,13 +140,14 @@ def atomic_cas(emitter: Emitter, op: Op) -> None:
     """``tl.atomic_cas``."""
     kind = op.operands[1].type
     element, memory = kind.element, dtypes.memory(kind.element)
-    finish_loads(emitter, None)
+    finish_loads(emitter)
     emitter.prepare(*op.operands)
     to_result = _result(emitter, op, kind)
     nest, index = emitter.nest(kind.shape)
     pointer, expected, given = (emitter.value(operand, index, nest) for operand in op.operands)
     nest.append(
-        f"{{ {memory} seen = {dtypes.encode(element, expected)}, given = {dtypes.encode(element, given)}; "
+        f"{_condition(emitter, op, pointer, [])}{{ {memory} seen = {dtypes.encode(element, expected)}, "
+        f"given = {dtypes.encode(element, given)}; "
         f"HP_ATOMIC_EXCHANGE({_word(element)}, {memory}, {pointer}, seen, given) "
         f"const {dtypes.register(element)} old = {dtypes.load(element, '(&seen)')}; {to_result(index)} }}"
     )
@@ -130,7 +162,7 @@ def _word(element: str) -> str:
 
 
 class _result:
-    """Where an atomic operation puts the old value, if the program wants it."""
+    """The destination of a memory operation's old value, if the program uses it."""
 
     def __init__(self, emitter: Emitter, op: Op, kind: Type) -> None:
         self.emitter, self.op = emitter, op
@@ -155,7 +187,7 @@ class _result:
         return f"{self.name}[{position(index, self.shape)}] = old;" if in_array else f"{self.name} = old;"
 
     def finish(self) -> None:
-        """After the nest: all work-items get the scalar that one of them has received."""
+        """After the nest: broadcast the scalar of one work-item to all."""
         if self.name and not self.shape and self.emitter.target.spreads:
             self.emitter.scalars[self.op.result] = self.emitter.first_element(self.name, self.op.result.type)
 
@@ -201,14 +233,14 @@ def histogram(emitter: Emitter, op: Op) -> None:
 
 
 def dot(emitter: Emitter, op: Op) -> None:
-    """``tl.dot``: in arrays of the result's type, by a blocked micro-kernel."""
+    """``tl.dot``: a blocked micro-kernel on arrays of the result's type."""
     left, right, start = op.operands
     tiles = [_tile(emitter, operand, op.result.type.element) for operand in (left, right)]
     emit_dot(emitter, op, tiles, (left.type.shape[-2], right.type.shape[-1], left.type.shape[-1]), start)
 
 
 def emit_dot(emitter: Emitter, op: Op, tiles: list[str], sizes: tuple[int, int, int], start: Value) -> None:
-    """Add the product of two tiles to ``start``, in place if nobody else needs it. Sizes: rows, columns, depth."""
+    """Add the product of two tiles to ``start``, in place if it has no other use. Sizes: rows, columns, depth."""
     kind = op.result.type
     rows, columns, depth = sizes
     name = emitter.arrays.get(start, "")

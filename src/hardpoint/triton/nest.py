@@ -57,7 +57,7 @@ Render = Callable[[Known], list[str]]
 
 
 class Nest:
-    """Statements at each depth of a nest of loops, and what they have computed.
+    """Statements at each depth of a nest of loops, and the values that they compute.
 
     Attributes:
         part: If not 0, the last two loops run over one dimension, in parts of this size.
@@ -67,7 +67,7 @@ class Nest:
         self.loops, self.part = loops, part
         self.statements: list[list[Statement]] = [[] for _ in range(len(loops) + 1)]
         self.computed: dict[tuple[Value, tuple[str, ...]], str] = {}
-        #: Variables that are masks of loads and stores: the tensor that they are elements of, and which.
+        #: Variables that are masks of loads and stores -> the mask tensor and the element's index.
         self.masks: dict[str, tuple[Value, tuple[Index, ...]]] = {}
         #: Arrays that the nest reads, with the text of the element's number.
         self.reads: set[tuple[str, str]] = set()
@@ -79,7 +79,7 @@ class Nest:
 
     @property
     def innermost(self) -> str:
-        """Where the innermost dimension is."""
+        """The depth of the innermost dimension."""
         return inner_text(self.loops, self.part)
 
     def define(self, depth: int, kind: str, name: str, text: str) -> str:
@@ -147,7 +147,7 @@ def position(index: tuple[Index, ...], shape: tuple[int, ...]) -> str:
 
 
 def reshaped(index: tuple[Index, ...], shape: tuple[int, ...], source: tuple[int, ...]) -> tuple[Index, ...]:
-    """Where an element of a reshaped tensor was before."""
+    """The source position of an element of a reshaped tensor."""
     kept = [at for at, size in zip(index, shape, strict=True) if size != 1]
     if [size for size in shape if size != 1] == [size for size in source if size != 1]:
         return tuple(ZERO if size == 1 else kept.pop(0) for size in source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hardpoint.triton.ir import Block, Function, LoweringError, Op, Type, Value
+from hardpoint.triton.ir import Block, Function, LoweringError, Op, Type, Value, walk
 from hardpoint.triton.locations import Locations, cut_locations
 
 VALUE = re.compile(r"%[\w$.\-]+(?:#\d+)?")
@@ -70,8 +70,9 @@ class _Parser:
             if line.startswith("tt.func"):
                 found.append(self.function(line))
         if len(found) != 1:
-            names = ", ".join(function.name for function in found[1:])
-            raise LoweringError(f"{names}: a function that is called inside of a branch cannot have early returns")
+            calls = (op for function in found for op in walk(function.blocks) if op.kind == "tt.call")
+            call = next(calls, Op("tt.call", []))
+            raise call.unsupported("a function that is called inside of a branch or loop cannot have early returns")
         return found[0]
 
     def next_line(self) -> tuple[str, str]:
@@ -134,7 +135,7 @@ class _Parser:
             blocks[-1].ops.append(op)
             if op.kind in ("cf.br", "cf.cond_br"):
                 branches.append((op, line))
-        for op, line in branches:  # at the end: a branch may use values of blocks that are printed later
+        for op, line in branches:  # last: a branch may use values of blocks that are printed later
             self.branch(op, line)
         for block in blocks:
             for op in block.ops:
@@ -176,19 +177,21 @@ class _Parser:
         special = {"scf.for": self.for_loop, "scf.while": self.while_loop, "scf.if": self.condition}
         if op.kind in special:
             types = special[op.kind](op, body)
-        elif body.rstrip().endswith("({"):  # tt.reduce and its like: the types follow the region
+        elif body.rstrip().endswith("({"):  # tt.reduce and similar: the types follow the region
             self.head(op, body.rstrip()[:-2])
             op.regions.append(self.region())
             types = _types(self.closing.rpartition("->")[2])
         else:
-            words, colon, kinds = self.head(op, body).rpartition(" : ")
-            op.words = (words if colon else kinds).strip()
+            text, colon, kinds = self.head(op, body).rpartition(" : ")
+            op.modifiers = (text if colon else kinds).strip()
             types = self.result_types(op, kinds if colon else "", len(names))
+        if op.kind == "tt.load" and op.attributes.get("isVolatile") == "true":
+            op.kind = "tt.volatile_load"  # which is an effect, and no value that may be loaded late or twice
         op.results = [self.define(name, kind, op) for name, kind in zip(names, types, strict=True)]
         return op
 
     def head(self, op: Op, body: str) -> str:
-        """Take strings and attributes out of an operation's text; set the operands."""
+        """Remove strings and attributes from an operation's text, and set the operands."""
         for group in re.finditer(r"<?\{((?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*)\}>?", body):
             body = body.replace(group[0], "")
             for part in split(group[1]):
@@ -240,7 +243,7 @@ class _Parser:
             names, values = self.carried(found[1])
             types = _types(found[2])
         counter = body.removesuffix("{").rpartition(" : ")[2] if " : " in body[head.end() :] else "index"
-        op.words = "unsigned" if head[1] else ""
+        op.modifiers = "unsigned" if head[1] else ""
         op.operands = [self.use(head[i]) for i in (3, 4, 5)] + values
         op.regions = [self.region([(head[2], parse_type(counter)), *zip(names, types, strict=True)])]
         return types

@@ -49,7 +49,7 @@ def _reduce_rows(emitter: Emitter, op: Op, names: list[str]) -> None:
     while step:
         other = [f"{p}[{lane} + {step}]" for p in partial]
         fold += [
-            f"HP_VECTORIZE for (hp_i32 {lane} = 0; {lane} < {step}; ++{lane})",
+            f"HP_FOLD for (hp_i32 {lane} = 0; {lane} < {step}; ++{lane})",
             *combine(emitter, op, slots, other, slots),
         ]
         step //= 2
@@ -87,7 +87,7 @@ def _reduce_rows(emitter: Emitter, op: Op, names: list[str]) -> None:
     on = dict.fromkeys(nest.masks, "1")
 
     def split(_: Known) -> list[str]:
-        """The first chunk, those where all masks are on, the one where they end, those after it."""
+        """The first chunk, the chunks where all masks are on, the chunk where they end, and the rest."""
         full, after = emitter.name("full"), emitter.name("after")
         return whole(
             [
@@ -163,15 +163,23 @@ def _scan(emitter: Emitter, op: Op, names: list[str], axis: int, reverse: bool) 
 
 
 def map_elementwise(emitter: Emitter, op: Op) -> None:
-    """``tl.map_elementwise``: a scalar function, branches included, for each element."""
-    if op.attributes.get("pack", "1").partition(":")[0].strip() != "1":
-        raise op.unsupported("pack other than 1")
-    shape = op.result.type.shape
-    emitter.prepare(*op.operands)
+    """``tl.map_elementwise``: a scalar function, branches included, for each element or for a few neighbors."""
+    pack, shape = op.integer("pack") if "pack" in op.attributes else 1, op.result.type.shape
+    if shape[-1] % pack:
+        raise op.unsupported(f"pack={pack} for rows of {shape[-1]} elements")
+    if pack == 1:
+        emitter.prepare(*op.operands)
+    else:
+        for operand in op.operands:
+            emitter.materialize(operand)
     names = [emitter.array(result.type) for result in op.results]
-    nest, index = emitter.nest(shape)
-    values = [emitter.value(operand, index, nest) for operand in op.operands]
-    targets = [f"{name}[{position(index, shape)}]" for name in names]
+    nest, index = emitter.nest((*shape[:-1], shape[-1] // pack))
+    places = [index]
+    if pack > 1:
+        *outer, inner = index
+        places = [(*outer, Index(f"({inner.text} * {pack} + {i})", inner.depth)) for i in range(pack)]
+    values = [emitter.value(operand, place, nest) for operand in op.operands for place in places]
+    targets = [f"{name}[{position(place, shape)}]" for name in names for place in places]
     lines, results = region_lines(emitter, op, values)
     nest.append("{")
     for line in [*lines, *(f"{to} = {value};" for to, value in zip(targets, results, strict=True))]:

@@ -45,13 +45,13 @@ def run_blocks(emitter: Emitter, blocks: list[Block], declare: int = 0) -> None:
     for block in blocks[declare:]:
         for value in block.arguments:
             _declare(emitter, value)
-    # Names of labels are taken from the first line of code that needs them; combine functions may be emitted twice.
+    # Labels get new names each time, since combine functions may be emitted twice.
     by_label = {block.label: block for block in blocks}
     labels = {label: emitter.name("label") for label in by_label}
     blocks = [block for block in blocks if block is blocks[-1] or not _only_returns(block)]
     for number, block in enumerate(blocks):
         if number:
-            emitter.flags.clear()  # the block before may have been skipped
+            emitter.flags.clear()  # the previous block may have been skipped
             emitter.emit(f"{labels[block.label]}:;")
         for op in block.ops:
             if op.kind in ("cf.br", "cf.cond_br"):
@@ -69,7 +69,7 @@ def _only_returns(block: Block) -> bool:
 def _branch(
     emitter: Emitter, op: Op, blocks: dict[str, Block], labels: dict[str, str], following: Block | None
 ) -> None:
-    """A branch to the block that follows needs no jump, nor does one to a block that only returns."""
+    """No jump is needed to the next block, nor to a block that only returns."""
     jumps = []
     for label, values in op.targets:
         outer, emitter.lines = emitter.lines, []
@@ -138,7 +138,7 @@ def _write(
     unsafe: set[str],
     copies: list[tuple[int, str]],
 ) -> None:
-    """End a nest that assigns tensors. Those that others still read go to a spare array first."""
+    """End a nest that assigns tensors. A tensor that another assignment still reads goes to a spare array first."""
     names = [emitter.name("y") for _ in pairs]
     for (target, _), value, name in zip(pairs, found, names, strict=True):
         nest.append(f"{dtypes.register(target.type.element)} const {name} = {value};")
@@ -151,7 +151,7 @@ def _write(
 
 
 def _bind(emitter: Emitter, results: list[Value], variables: list[Value]) -> None:
-    """After a loop, its results are its variables."""
+    """After a loop, its results are the loop's variables."""
     for result, variable in zip(results, variables, strict=True):
         if result.type.shape:
             emitter.arrays[result] = emitter.arrays[variable]
@@ -169,11 +169,11 @@ def _run_body(emitter: Emitter, block: Block, end: str) -> list[Value]:
 
 
 class _Scope:
-    """A pair of braces: arrays that are declared inside are not known after it."""
+    """A pair of braces, which is the scope of the arrays declared inside."""
 
     def __init__(self, emitter: Emitter, op: Op) -> None:
         if writes(op):
-            finish_loads(emitter, None)
+            finish_loads(emitter)
         self.emitter = emitter
 
     def __enter__(self) -> None:
@@ -183,7 +183,7 @@ class _Scope:
 
     def __exit__(self, *_: object) -> None:
         if self.emitter.heap:
-            self.emitter.top = self.top  # the memory of arrays from inside is free again
+            self.emitter.top = self.top  # frees the memory of arrays declared inside
         self.emitter.arrays, self.emitter.loads, self.emitter.flags = self.arrays, self.loads, self.flags
 
 
@@ -197,7 +197,7 @@ def for_loop(emitter: Emitter, op: Op) -> None:
         _declare(emitter, value)
     _assign(emitter, carried, op.operands[3:])
     i = emitter.scalars[counter] = emitter.name("k")
-    cast = f"({dtypes.unsigned(counter.type.element)})" if op.words == "unsigned" else ""
+    cast = f"({dtypes.unsigned(counter.type.element)})" if op.modifiers == "unsigned" else ""
     kind = dtypes.register(counter.type.element)
     emitter.emit(f"for ({kind} {i} = {low}; {cast}{i} < {cast}{high}; {i} += {step}) {{")
     with scope:

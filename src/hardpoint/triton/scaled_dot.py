@@ -12,16 +12,16 @@ from hardpoint.triton.nest import Index, position
 
 
 def dot_scaled(emitter: Emitter, op: Op) -> None:
-    """Operands are multiplied by their scales while they are copied to tiles of the result's type."""
+    """``tl.dot_scaled``: operands are scaled while they are copied to tiles of the result's type."""
     if len(op.result.type.shape) != 2:
         raise op.unsupported("batches")
     operands = iter(op.operands)
     given: list[tuple[Value, Value | None]] = []
-    for part in op.words.split(",")[:2]:
+    for part in op.modifiers.split(",")[:2]:
         value = next(operands)
         given.append((value, next(operands) if " scale " in part else None))
     start = next(operands)
-    formats = re.findall(r"[lr]hs = (\w+)", op.words)
+    formats = re.findall(r"[lr]hs = (\w+)", op.modifiers)
     rows, columns = op.result.type.shape
     left, scale = given[0]
     along_k = op.attributes.get("lhs_k_pack") != "false"

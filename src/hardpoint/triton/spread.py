@@ -1,4 +1,4 @@
-"""Work of one program spread over the work-items of a group.
+"""The work of one program, spread over the work-items of a group.
 
 All work-items run the same control flow and hold the same scalars. Tiles are in memory that they share. A nest of
 loops becomes one loop over its elements, of which each work-item takes every n-th; a barrier follows it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import tempfile
@@ -15,8 +16,12 @@ from hardpoint.triton import kernel
 from hardpoint.triton.ir import LoweringError
 from hardpoint.triton.target import Target
 
-#: gcc turns comparisons of selected values into branches, and then does not vectorize their loops.
+#: gcc would turn comparisons of selected values into branches, and then not vectorize the loop.
 LOOP_FLAGS = "-fno-thread-jumps -fno-tree-pre"
+#: gcc would unroll the short loops of a long kernel, such as a sorting network, and then compile for a minute.
+LONG_FLAGS = "--param max-completely-peeled-insns=20"
+#: Lines of a long kernel.
+LONG = 1000
 
 
 @functools.cache
@@ -62,7 +67,7 @@ def _parse(text: str, context: Any) -> Any:
 
 
 def target(device: str) -> Target:
-    """What kernels are translated for on a device."""
+    """The target of the translation for a device."""
     compiler = core.compiler(device, 0)
     if compiler is None:
         return Target()
@@ -70,12 +75,20 @@ def target(device: str) -> Target:
     return Target(dialect, group_size, core.local_memory(device, 0))
 
 
-def make_source(device: str, module: Any, metadata: dict[str, Any]) -> str:
+def make_source(device: str, options: Any, module: Any, metadata: dict[str, Any]) -> str:
     """The kernel in the dialect of the device's compiler."""
-    source = kernel.lower(str(module), target(device))
+    source = kernel.lower(str(module), dataclasses.replace(target(device), guard=options.guard))
+    if options.launch_cooperative_grid:
+        raise LoweringError(
+            f"Triton kernel {source.name} cannot run on this device: launch_cooperative_grid asks for programs that "
+            "all run at the same time"
+        )
     metadata["name"] = source.name
+    metadata["kernel"] = source.kernel
     metadata["shared"] = max(source.array_bytes, 1)  # programs divide by it
     metadata["asserts"] = source.asserts
+    metadata["addresses"] = source.addresses
+    metadata["guarded"] = source.guarded
     metadata["workspace"] = source.workspace
     return preamble(special=source.special) + source.text
 
@@ -88,13 +101,15 @@ def make_binary(device: str, options: Any, source: str, metadata: dict[str, Any]
     flags = ""
     if compiler[0] == "c":
         flags = f"-ffp-contract=fast {LOOP_FLAGS}" if options.enable_fp_fusion else LOOP_FLAGS
+        if source.rpartition(f"void {metadata['name']}(")[2].count("\n") > LONG:
+            flags += f" {LONG_FLAGS}"
     try:
         try:
             return specializer.binary(device, 0, compiler[1], source, flags)
         except PluginError as error:
             if "internal compiler error" not in str(error):
                 raise
-            # The loop vectorizer of gcc 12 fails on some masked loads; its simpler mode does not.
+            # The loop vectorizer of gcc 12 crashes on some masked loads; at -O2 it does not.
             return specializer.binary(device, 0, compiler[1], source, f"{flags} -O2 -ftree-vectorize")
     except PluginError as error:
         raise PluginError(f"Triton kernel {metadata['name']}: {error}") from None

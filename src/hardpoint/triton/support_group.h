@@ -1,5 +1,5 @@
-/* What kernels translated from Triton use in OpenCL C and CUDA C: the work-items of a group run a program. The kernel
- * defines HP_LSIZE, the work-items of a group. */
+/* Functions of kernels translated from Triton, for OpenCL C and CUDA C: the work-items of a group run a program. The
+ * kernel defines HP_LSIZE, the size of a group. */
 #if defined(__OPENCL_VERSION__)
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #define HP_TILE_LOCAL __local

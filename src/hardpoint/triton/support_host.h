@@ -1,8 +1,10 @@
-/* What kernels translated from Triton use in the dialect "c": one thread runs a program. */
+/* Functions of kernels translated from Triton, for the dialect "c": one thread runs a program. */
 #define HP_ALIGNED __attribute__((aligned(64)))
 #define HP_TILE
 #define HP_RETURN goto next_program
 #define HP_INCREMENT(x) ++(x)
+/* A short loop over partial results. gcc would unroll it before it can vectorize it, with a branch for each element. */
+#define HP_FOLD _Pragma("GCC unroll 1") _Pragma("GCC ivdep")
 
 /* ---- memory for tiles that are too large for the stack ---- */
 void* malloc(unsigned long);

@@ -1,4 +1,4 @@
-"""What a kernel is translated for: a dialect of the portable kernels, and the limits of a work-group."""
+"""The target of a translation: a dialect of the portable kernels, and the limits of a work-group."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ class Target:
         dialect: ``c``, ``opencl`` or ``cuda``.
         group_size: Work-items of a group. In the dialect ``c``, one thread runs a program.
         local_memory: Bytes of local memory per group.
+        guard: Whether kernels check the addresses of their accesses.
     """
 
     dialect: str = "c"
     group_size: int = 1
     local_memory: int = 0
+    guard: bool = False
 
     @property
     def spreads(self) -> bool:

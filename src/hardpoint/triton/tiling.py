@@ -1,8 +1,7 @@
-"""Innermost loops in parts that fit the divisors of index arithmetic.
+"""Splits innermost loops into parts that fit the divisors of index arithmetic.
 
-``i % 64`` and ``i // 64`` of consecutive indices change nothing but the last digits in a part of 64: there the first is
-consecutive, too, and the second constant. Loads with such addresses are then plain vector loads rather than gathers.
-Inductor computes the coordinates of an element like that.
+Inductor computes an element's coordinates as ``i % 64`` and ``i // 64``. Within an aligned part of 64 indices, the
+first is consecutive and the second constant, so loads with such addresses are plain vector loads, not gathers.
 """
 
 from __future__ import annotations
@@ -60,45 +59,68 @@ def divisor(op: Op) -> int:
     other = op.operands[1].op
     if other is None or other.kind != "arith.constant":
         return 1
-    text = other.words.removeprefix("dense<").removesuffix(">")
+    text = other.modifiers.removeprefix("dense<").removesuffix(">")
     return int(text) if text.isdigit() and int(text) else 1
 
 
-def counts(emitter: Emitter, value: Value, index: tuple[Index, ...], inner: str, size: int) -> bool:
-    """Whether a value grows by one along the innermost dimension, from a multiple of ``size`` on."""
+Known = dict[tuple[Value, tuple[Index, ...] | int], bool]
+
+
+def counts(
+    emitter: Emitter, value: Value, index: tuple[Index, ...], inner: str, size: int, known: Known | None = None
+) -> bool:
+    """Whether a value grows by one along the innermost dimension, from a multiple of ``size`` on.
+
+    ``known``: memoized answers about values, since the number of paths to a value grows exponentially.
+    """
+    known = {} if known is None else known
+    if (value, index) not in known:
+        known[value, index] = _counts(emitter, value, index, inner, size, known)
+    return known[value, index]
+
+
+def _counts(emitter: Emitter, value: Value, index: tuple[Index, ...], inner: str, size: int, known: Known) -> bool:
     op = value.op
     if op is None or value in emitter.arrays:
         return False
     if op.kind == "tt.make_range":
         return index[0].text == inner and op.integer("start") % size == 0
     if op.kind in MOVES:
-        return counts(emitter, op.operands[0], moved_index(op, value, index), inner, size)
+        return counts(emitter, op.operands[0], moved_index(op, value, index), inner, size, known)
     if op.kind == "arith.extsi":
-        return counts(emitter, op.operands[0], index, inner, size)
+        return counts(emitter, op.operands[0], index, inner, size, known)
     if op.kind != "arith.addi":
         return False
     left, right = op.operands
-    return (counts(emitter, left, index, inner, size) and is_multiple(emitter, right, size)) or (
-        counts(emitter, right, index, inner, size) and is_multiple(emitter, left, size)
+    return any(
+        counts(emitter, counter, index, inner, size, known) and is_multiple(emitter, other, size, known)
+        for counter, other in ((left, right), (right, left))
     )
 
 
-def is_multiple(emitter: Emitter, value: Value, size: int) -> bool:
+def is_multiple(emitter: Emitter, value: Value, size: int, known: Known) -> bool:
     """Whether all elements are the same multiple of ``size``, and not negative."""
+    if (value, size) not in known:
+        known[value, size] = _is_multiple(emitter, value, size, known)
+    return known[value, size]
+
+
+def _is_multiple(emitter: Emitter, value: Value, size: int, known: Known) -> bool:
     op = value.op
     if op is None:
         loop = emitter.usage.counters.get(value)
-        return loop is not None and all(is_multiple(emitter, loop.operands[i], size) for i in (0, 2))
+        return loop is not None and all(is_multiple(emitter, loop.operands[i], size, known) for i in (0, 2))
     if op.kind == "arith.constant":
-        text = op.words.removeprefix("dense<").removesuffix(">")
+        text = op.modifiers.removeprefix("dense<").removesuffix(">")
         return text.isdigit() and int(text) % size == 0
     if op.kind == "tt.get_program_id":
         return size == 1
     if op.kind == "arith.muli":
         left, right = op.operands
-        return (is_multiple(emitter, left, size) and is_multiple(emitter, right, 1)) or (
-            is_multiple(emitter, right, size) and is_multiple(emitter, left, 1)
+        return any(
+            is_multiple(emitter, one, size, known) and is_multiple(emitter, other, 1, known)
+            for one, other in ((left, right), (right, left))
         )
     if op.kind in ("arith.addi", "tt.splat", "tt.broadcast", "tt.expand_dims", "arith.extsi"):
-        return all(is_multiple(emitter, operand, size) for operand in op.operands)
+        return all(is_multiple(emitter, operand, size, known) for operand in op.operands)
     return False

@@ -8,10 +8,12 @@ several sinks need it, or if it crosses a region.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hardpoint.triton.dtypes import is_float
 from hardpoint.triton.ir import Block, Function, Op, Value, walk
 
-#: Operations that only say which element of the operand to take.
+#: Operations that only choose which element of the operand to take.
 MOVES = frozenset({"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split"})
 FUSIBLE = MOVES | {
     "tt.addptr",
@@ -31,16 +33,23 @@ FUSIBLE = MOVES | {
 }
 FREE = MOVES | {"tt.splat", "tt.make_range", "arith.constant", "tt.bitcast", "ub.poison"}
 DIVISIONS = frozenset({"arith.divsi", "arith.divui", "arith.remsi", "arith.remui"})
-#: From this weight on, a value is kept rather than computed again.
+#: A value of at least this weight is stored rather than computed again.
 EXPENSIVE = 8
-#: The same for integers: those are indices, and C vectorizes loads better if it sees how they are computed.
+#: The same for integers. They are indices, and C vectorizes loads better if it sees how they are computed.
 EXPENSIVE_INTEGER = 32
-#: Uses of an integer that show that it is not a plain address, and may wrap around.
-BIT_PATTERNS = frozenset({"arith.xori", "arith.shli", "arith.shrui", "arith.shrsi", "tt.mulhiui"})
+#: Uses of an integer that show that it is not a plain address, and may wrap around. Random numbers are not among them:
+#: they are drawn for an index, by multiplying it.
+BIT_PATTERNS = frozenset(
+    f"arith.{kind}" for kind in ("andi", "ori", "xori", "shli", "shrui", "shrsi", "divui", "remui", "trunci", "uitofp")
+)
+#: Operations from an offset to the integers that it is made of.
+OFFSETS = MOVES | {"tt.splat", *(f"arith.{kind}" for kind in ("addi", "subi", "muli", "extsi", "divsi", "remsi"))}
+#: Coordinates are computed from integers below this, hashes from larger factors.
+HASH_FACTOR = 1 << 16
 
 
 def is_fusible(op: Op) -> bool:
-    """Whether an operation on tensors can be computed for one element at a time, at any place."""
+    """Whether an operation on tensors can be computed one element at a time, at any point."""
     return op.kind in FUSIBLE or op.kind.startswith(("arith.", "math."))
 
 
@@ -56,11 +65,20 @@ def multiplies_work(op: Op) -> bool:
 class Usage:
     """Facts about the values of one kernel."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, store_groups: Mapping[Op, list[Op]] | None = None) -> None:
+        self._groups = store_groups or {}
         self._sinks: dict[Value, frozenset[Op | Block]] = {}
         self.weights: dict[Value, int] = {}
-        self.kept: set[Value] = set()
+        self.stored: set[Value] = set()
         self.addresses = _addresses(function)
+        self._arguments = set(function.arguments)
+        #: Values that loops carry, with what they start with.
+        self._starts = {
+            carried: start
+            for op in walk(function.blocks)
+            if op.kind == "scf.for"
+            for carried, start in zip(op.regions[0][0].arguments[1:], op.operands[3:], strict=True)
+        }
         #: The counters of loops, with their loops.
         self.counters = {op.regions[0][0].arguments[0]: op for op in walk(function.blocks) if op.kind == "scf.for"}
         self.loads_scalars = any(op.kind == "tt.load" and not op.result.type.shape for op in walk(function.blocks))
@@ -70,7 +88,10 @@ class Usage:
                     self._weigh(op, value)
 
     def sinks(self, value: Value) -> frozenset[Op | Block]:
-        """The operations whose loops compute this value; for users in other blocks, that block."""
+        """The operations whose loops compute this value; for users in other blocks, that block.
+
+        The last store of a group stands for all of them.
+        """
         if value not in self._sinks:
             assert value.op is not None
             home = value.op.block
@@ -83,7 +104,7 @@ class Usage:
                     for result in user.results:
                         found |= self.sinks(result)
                 else:
-                    found.add(user)
+                    found.add(self._groups[user][-1] if user in self._groups else user)
             self._sinks[value] = frozenset(found)
         return self._sinks[value]
 
@@ -95,17 +116,29 @@ class Usage:
         """Whether integer arithmetic that gives this value may wrap around."""
         return value not in self.addresses
 
+    def argument(self, pointer: Value) -> Value | None:
+        """The argument of the kernel that a pointer was computed from, if that is known."""
+        while True:
+            if pointer in self._starts:
+                pointer = self._starts[pointer]
+            elif pointer.op is None:
+                return pointer if pointer in self._arguments else None
+            elif pointer.op.kind in ("tt.addptr", "tt.splat", "tt.bitcast", *MOVES):
+                pointer = pointer.op.operands[0]
+            else:
+                return None
+
     def _weigh(self, op: Op, value: Value) -> None:
         weight = _own_weight(op)
         for operand in dict.fromkeys(op.operands):
-            if operand not in self.kept:
+            if operand not in self.stored:
                 weight += self.weights.get(operand, 0)
         self.weights[value] = weight
         limit = EXPENSIVE if is_float(value.type.element) or op.kind == "tt.load" else EXPENSIVE_INTEGER
         if weight < limit or op.kind in FREE:
             return
         if _is_repeated(value) or len(self.sinks(value)) > 1 or self.crosses(value):
-            self.kept.add(value)
+            self.stored.add(value)
 
 
 def _is_repeated(value: Value) -> bool:
@@ -124,15 +157,37 @@ def _own_weight(op: Op) -> int:
 
 
 def _addresses(function: Function) -> set[Value]:
-    """Integers that are offsets of pointers: assumed not to wrap, so that C sees which elements are neighbors."""
+    """Integers that are offsets of pointers: assumed not to wrap, so that C sees which elements are neighbors.
+
+    What an offset is divided by or taken modulo is a coordinate, unless it contains the product of a hash function.
+    """
     found: set[Value] = set()
-    todo = [op.operands[1] for op in walk(function.blocks) if op.kind == "tt.addptr"]
+    divided: set[Value] = set()
+    todo = [(op.operands[1], False) for op in walk(function.blocks) if op.kind == "tt.addptr"]
     while todo:
-        value = todo.pop()
-        if value in found or value.op is None or not is_fusible(value.op) or value.op.kind == "tt.load":
+        value, below_division = todo.pop()
+        op = value.op
+        if op is None or value in (divided if below_division else found):
             continue
-        if any(user.kind in BIT_PATTERNS for user in value.users):
+        if any(user.kind in BIT_PATTERNS for user in value.users) or (below_division and _is_hashed(op)):
             continue
         found.add(value)
-        todo += value.op.operands
+        if op.kind == "arith.select":
+            todo += [(operand, below_division) for operand in op.operands[1:]]
+        elif op.kind in OFFSETS:
+            below_division |= op.kind in DIVISIONS
+            todo += [(operand, below_division) for operand in op.operands]
     return found
+
+
+def _is_hashed(op: Op) -> bool:
+    if op.kind != "arith.muli":
+        return False
+    for operand in op.operands:
+        while operand.op is not None and operand.op.kind in ("tt.splat", *MOVES):
+            operand = operand.op.operands[0]
+        if operand.op is not None and operand.op.kind == "arith.constant":
+            digits = operand.op.modifiers.removeprefix("dense<").removesuffix(">").lstrip("-")
+            if digits.isdigit() and int(digits) >= HASH_FACTOR:
+                return True
+    return False
