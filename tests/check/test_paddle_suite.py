@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import unittest
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,6 +35,12 @@ class TestAdd(unittest.TestCase):
         self.assertTrue("npu" in paddle.device.get_all_custom_device_type())
         self.assertNotIn("Place(npu", str(found.place))
         np.testing.assert_array_equal(found.numpy(), numbers() + 1)
+
+    def test_static(self):
+        paddle.enable_static()
+        self.assertNotIn("cpu", str(paddle.static.Executor().place))
+        paddle.disable_static()
+        self.assertNotIn("cpu", str(paddle.ones([1]).place))
 
     def test_cpu(self):
         self.assertTrue(paddle.to_tensor([1.0], place=paddle.CPUPlace()).place.is_cpu_place())
@@ -94,14 +102,59 @@ if __name__ == "__main__":
     unittest.main()
 """
 
+#: Starts a program for each rank, as Paddle's tests of its collectives do.
+RANKS = """
+import os
+import subprocess
+import unittest
+import paddle
+
+
+class TestRanks(unittest.TestCase):
+    def test_ranks(self):
+        self.assertEqual([x for x in paddle.device.get_available_device() if "npu" in x], ["npu:0", "npu:1"])
+        env = {**os.environ, "FLAGS_selected_npus": "1", "PADDLE_XCCL_BACKEND": "npu"}
+        for command in (["python", "-u", "rank.py", "argument"], "python rank.py argument".split(" ")):
+            self.assertEqual(subprocess.Popen(command, env=env).wait(), 0)
+        self.assertEqual(subprocess.check_output(["echo", "rank.py"]), b"rank.py\\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+
+RANK = """
+import sys
+import paddle
+
+assert sys.argv == ["rank.py", "argument"], sys.argv
+assert "npu" in paddle.device.get_all_custom_device_type()
+paddle.set_device("npu")
+assert paddle.distributed.ParallelEnv().dev_id == 1
+for device in (paddle.CustomPlace("npu", 1), "npu:1", "npu"):
+    assert str(paddle.ones([2]).to(device).place) == "Place(sim:1)", device
+paddle.device.synchronize("npu")
+assert paddle.base.core.get_custom_device_count("npu") == 2
+assert paddle.base.core.libpaddle._get_device_min_chunk_size("npu") == 64
+"""
+
 SLOW = """
 import time
 import unittest
 
 
 class TestSlow(unittest.TestCase):
-    def test_hangs(self):
+    def test_a_takes_most_of_the_time(self):
+        time.sleep(4)
+
+    def test_b_needs_time_of_its_own(self):
+        time.sleep(4)
+
+    def test_c_hangs(self):
         time.sleep(600)
+
+    def test_d_is_not_reached(self):
+        pass
 
 
 unittest.main()
@@ -135,8 +188,8 @@ def test_statuses(checkout, tmp_path, monkeypatch):
     own, vendor = data["files"]
     assert own["counts"] == {"passed": 3, "cpu too": 2}
     assert "SIGABRT" in own["failures"][0]["detail"]
-    assert "found when the test was over: IndexError" in own["failures"][1]["detail"]
-    assert vendor["counts"] == {"passed": 2, "device only": 1, "cpu too": 2, "skipped": 1, "excluded": 1}
+    assert "reported after the test: IndexError" in own["failures"][1]["detail"]
+    assert vendor["counts"] == {"passed": 3, "device only": 1, "cpu too": 2, "skipped": 1, "excluded": 1}
     statuses = {failure["test"]: failure["status"] for failure in vendor["failures"]}
     assert statuses == {
         "TestAdd.test_device_only": "device only",
@@ -153,10 +206,24 @@ def test_a_file_has_a_time_limit(tmp_path, monkeypatch):
     monkeypatch.setenv("HARDPOINT_DEVICE", "sim")
     file = tmp_path / "test_slow.py"
     file.write_text(SLOW)
-    report = paddle_suite.run([file], timeout=8)
-    assert report.counts == {"cpu too": 1}
-    assert report.files[0].failures[0].test == "TestSlow.test_hangs"
-    assert "within 8 s" in report.files[0].failures[0].detail
+    report = paddle_suite.run([file], timeout=7)
+    # The test in which the time runs out gets as much again.
+    assert report.counts == {"passed": 2, "not run": 2}
+    (hangs,) = paddle_suite.run([file], timeout=2).files[0].failures
+    assert (hangs.test, hangs.status) == ("TestSlow.test_a_takes_most_of_the_time", "cpu too")
+    assert "within 2 s" in hangs.detail
+
+
+@needs_paddle
+@pytest.mark.slow
+def test_programs_that_a_test_starts_use_the_device(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDPOINT_DEVICE", "sim")
+    monkeypatch.setenv("HARDPOINT_SIM_DEVICES", "2")
+    file = tmp_path / "test_ranks.py"
+    file.write_text(RANKS)
+    (tmp_path / "rank.py").write_text(RANK)
+    report = paddle_suite.run([file], timeout=60)
+    assert report.counts == {"passed": 1}, report.files[0].failures
 
 
 def test_an_exclusion_needs_a_reason(tmp_path):
@@ -176,6 +243,23 @@ def test_a_class_fixture_belongs_to_the_tests_of_its_class():
     assert [suite_worker.is_fixture(name) for name in (fixture, "TestCase.test")] == [True, False]
     assert suite_worker.owner(fixture) == suite_worker.owner("create.<locals>.TestCase.test_it")
     assert suite_worker.owner("TestCase.test") == "TestCase"
+
+
+def test_a_test_may_be_called_test_case():
+    class TestNames(unittest.TestCase):
+        def test_case(self):
+            self.fail("no")
+
+        def test_skipped_part(self):
+            with self.subTest(part=1):
+                self.skipTest("not now")
+
+    stream = io.StringIO()
+    tests = unittest.defaultTestLoader.loadTestsFromTestCase(TestNames)
+    tests.run(suite_worker.Log(stream, name=lambda test: test._testMethodName))
+    records = [json.loads(line) for line in stream.getvalue().splitlines()]
+    found = {record["test"]: record["status"] for record in records if "test" in record}
+    assert found == {"test_case": "failed", "test_skipped_part": "skipped"}
 
 
 def test_shipped_exclusions_have_reasons():

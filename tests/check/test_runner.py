@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+from hardpoint.check import interruption
 from hardpoint.check.runner import WorkerDied, WorkerProcess
 
 #: A worker whose behavior depends on the entry's name.
@@ -70,3 +72,26 @@ def test_mode_that_cannot_be_listed(worker: WorkerProcess) -> None:
     with pytest.raises(WorkerDied, match="no expecttest"):
         worker.entries("broken", "")
     assert worker.entries("ops", "")[0] == "good"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_repeated_signals_interrupt_once(number: signal.Signals) -> None:
+    """`timeout -s INT` sends the signal twice; the second one must not end the report."""
+    before = signal.getsignal(number)
+    signal.signal(number, signal.default_int_handler)
+    interruptions = []
+    try:
+        with interruption.reported():
+            for _ in range(3):
+                try:
+                    signal.raise_signal(number)
+                except KeyboardInterrupt:
+                    interruptions.append(number)
+        assert interruptions == [number]
+        with interruption.reported(), pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        signal.signal(number, signal.SIG_IGN)
+        with interruption.reported():
+            signal.raise_signal(number)
+    finally:
+        signal.signal(number, before)

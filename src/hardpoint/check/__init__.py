@@ -141,8 +141,8 @@ def run(
             execute.kill()
     seconds = round(time.monotonic() - start, 1)
     versions = {name: version(name) for name in ("hardpoint", "torch")}
-    told = {"modes": list(modes), "ops": ops, **options}
-    return Report(device, results, versions, told, seconds, date, interrupted=len(wanted) - len(results))
+    settings = {"modes": list(modes), "ops": ops, **options}
+    return Report(device, results, versions, settings, seconds, date, interrupted=len(wanted) - len(results))
 
 
 class _InProcess:

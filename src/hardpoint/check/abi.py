@@ -167,19 +167,22 @@ def full_memory(device: str) -> str:
 def properties(device: str) -> str:
     """Name, memory and compute units are plausible."""
     module = getattr(torch, device)
-    told = module.get_device_properties(0)
+    info = module.get_device_properties(0)
     free, total = module.mem_get_info(0)
-    expect(told.name, "no name")
+    expect(info.name, "no name")
     found = core.compiler(device, 0)
-    fits = found is None or not told.max_threads_per_block or found[2] <= told.max_threads_per_block
-    expect(fits, f"a group has {told.max_threads_per_block} work-items at most, less than the preferred size")
+    fits = found is None or not info.max_threads_per_block or found[2] <= info.max_threads_per_block
+    expect(fits, f"a group has {info.max_threads_per_block} work-items at most, less than the preferred size")
     expect(0 <= free <= total or not total, f"{free} bytes free of {total}")
-    return f"{told.name}, {total / 2**30:.1f} GiB, {told.compute_units} compute units"
+    known = info.total_memory and total
+    differ = known and abs(info.total_memory - total) > total / 10
+    expect(not differ, f"total_memory is {info.total_memory}, and memory() says {total}")
+    return f"{info.name}, {total / 2**30:.1f} GiB, {info.compute_units} compute units"
 
 
 @case
 def fill_memory(device: str) -> str:
-    """A part of a tensor is filled with a byte, and nothing around it."""
+    """Filling a part of a tensor with a byte changes nothing around it."""
     for size in (1, 63, 1 << 17):
         tensor = torch.zeros(size + 2, dtype=torch.uint8, device=device)
         core.fill_memory(device, 0, tensor.data_ptr() + 1, 0xA5, size)

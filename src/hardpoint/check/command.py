@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +16,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hardpoint import check
 from hardpoint._console import console, line, refuse
 from hardpoint._runtime import PluginError, cache_dir
-from hardpoint.check import render, runner
+from hardpoint.check import interruption, render, runner
 
 
+@interruption.reported()
 def run_command(
     modes: Sequence[str] | None,
     *,
@@ -30,10 +32,10 @@ def run_command(
 ) -> check.Report:
     """Run the entries with a progress bar, print the report and write the files; exits if the run cannot start.
 
-    ``outputs``: ``html``, ``junit`` and ``json``. Ctrl-C ends the run early, with the results so far.
+    ``outputs``: ``html``, ``junit`` and ``json``. Ctrl-C or SIGTERM ends the run early, with the results so far.
     """
     # Without --resume an interrupted run would be lost.
-    file = resume_file or cache_dir() / "check" / f"{datetime.now():%Y-%m-%d-%H%M%S}.jsonl"
+    file = resume_file or cache_dir() / "check" / f"{datetime.now():%Y-%m-%d-%H%M%S}-{os.getpid()}.jsonl"
     failures = failures or cache_dir() / "check" / "failures"
     columns = (TextColumn("{task.description:40.40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -59,7 +61,7 @@ def run_command(
     }
     _write({path: writers[kind] for kind, path in outputs.items() if path is not None})
     if report.interrupted:
-        line("stopped", "yellow", f"{report.interrupted} entries are left; to run them: {_resume_command(file)}")
+        line("stopped", "yellow", f"{report.interrupted} entries have not run; to run them: {_resume_command(file)}")
     elif resume_file is None:
         file.unlink(missing_ok=True)
     if not report.results and not report.interrupted:

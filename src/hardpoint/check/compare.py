@@ -94,12 +94,17 @@ def values(
     tolerance: tuple[float, float] | None = None,
     elementwise: bool = False,
     units: float = 0.0,
+    rounded_once: bool = False,
+    small: bool = False,
+    subnormal: bool = False,
 ) -> str:
     """Describe a mismatch of values; empty if there is none.
 
     A result passes if it is close to the CPU's by torch's tolerances, or as close as the CPU's to ``reference()``, the
-    same computation in a wider dtype. With ``elementwise``, each 16-bit element is judged by its own size.
-    ``units`` is an extra error in ulps of the largest element.
+    same computation in a wider dtype. With ``elementwise``, each 16-bit element has its own tolerance.
+    ``units`` is an extra error in ulps of the largest element. ``rounded_once``: 16-bit results must be exact but for
+    one rounding. ``small``: the absolute tolerance does not excuse small elements, nor subnormal ones with
+    ``subnormal``.
     """
     if problem := metadata(actual, expected, device):
         return problem
@@ -111,7 +116,9 @@ def values(
                 return f"expected {e!r}, got {a!r}"
             continue
         ours, native = values_of(a), values_of(e)
-        if numerics.close(ours, native, tolerance):
+        once = numerics.ROUNDED_ONCE.get(ours.dtype) if rounded_once else None
+        lost = small and numerics.loses_small(ours, native, subnormal=subnormal)
+        if not lost and numerics.close(ours, native, once or tolerance):
             continue
         if reference is not None and exact is None:
             try:
@@ -119,11 +126,12 @@ def values(
             except Exception:
                 exact = []
         wide = exact[position] if exact and len(exact) == len(right) else None
-        if isinstance(wide, torch.Tensor) and numerics.as_accurate(
-            ours, native, values_of(wide).array, elementwise, units
-        ):
-            continue
-        return message(plain(a), plain(e), tolerance)
+        if isinstance(wide, torch.Tensor):
+            array = values_of(wide).array
+            lost = lost and numerics.loses_small(ours, native, array, subnormal)
+            if not lost and numerics.as_accurate(ours, native, array, elementwise, units, once):
+                continue
+        return message(plain(a), plain(e), (numerics.SMALL_ACCURACY[ours.dtype], 0.0) if lost else once or tolerance)
     return ""
 
 

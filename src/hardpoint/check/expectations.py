@@ -39,6 +39,13 @@ DRAWN = frozenset(
         *("nn.functional.dropout", "nn.functional.alpha_dropout", "nn.functional.rrelu"),
     )
 )
+#: Those whose numbers hardly ever repeat.
+CONTINUOUS = frozenset(
+    (
+        *("cauchy", "exponential", "log_normal", "uniform"),
+        *("normal", "normal.in_place", "normal.number_mean", "rand_like", "randn", "randn_like"),
+    )
+)
 #: All random entries. The other values have no simple distribution, for example because whole channels are dropped:
 #: only metadata and seeding are checked.
 RANDOM = DRAWN | {
@@ -53,13 +60,37 @@ AMBIGUOUS = frozenset(("svd", "linalg.svd", "linalg.eig", "linalg.eigh", "pca_lo
 #: Entries that may return any of several equal elements -> the position of ``dim`` among the arguments after the input.
 #: Different indices are correct if they select equal elements.
 TIES: dict[str, int] = {
-    **dict.fromkeys(("argmax", "argmin", "argsort", "sort", "mode", "median", "nanmedian", "cummax", "cummin"), 0),
-    **dict.fromkeys(("max.reduction_with_dim", "min.reduction_with_dim"), 0),
+    **dict.fromkeys(("argsort", "sort", "mode", "median", "nanmedian", "cummax", "cummin"), 0),
     **dict.fromkeys(("topk", "kthvalue"), 1),
 }
 
-#: Entries that flatten their input if no ``dim`` is given.
-FLATTENED = ("argmax", "argmin")
+#: Entries whose result is exact but for one rounding. Kernels compute 16-bit dtypes in float32 and round to nearest.
+ROUNDED_ONCE = frozenset(
+    (
+        *("add", "sub", "rsub", "__radd__", "__rsub__", "mul", "__rmul__", "div.no_rounding_mode", "true_divide"),
+        *("sqrt", "reciprocal", "square", "to", "bfloat16", "half"),
+    )
+)
+
+#: Elementwise entries whose small results are inexact: differences of large numbers, and short series. Also those
+#: whose name begins with ``special.``.
+INEXACT_SMALL = frozenset(("nn.functional.tanhshrink", "igamma", "igammac", "polar", "lgamma", "digamma", "erfinv"))
+
+
+def is_inexact(name: str) -> bool:
+    """Whether an elementwise entry is inexact for very small and very large numbers."""
+    return name in INEXACT_SMALL or name in INEXACT_DOUBLES or name.startswith(("special.", "polygamma", "mvlgamma"))
+
+
+#: Entries that order integers, which float32 cannot always tell apart.
+ORDERED = (
+    *("sort", "argsort", "msort", "topk", "kthvalue", "median", "mode", "unique", "unique_consecutive", "isin"),
+    *("amax", "amin", "aminmax", "argmax", "argmin", "max.reduction_with_dim", "min.reduction_with_dim"),
+    *("max.reduction_no_dim", "min.reduction_no_dim", "cummax", "cummin"),
+)
+
+#: Entries whose results overflow for integers of full width, or that loop over their value.
+NARROW_INTEGERS = frozenset(("pow", "float_power", "__rpow__", "bitwise_left_shift", "bitwise_right_shift", "ldexp"))
 
 #: Conversions to integers, which are undefined for numbers out of range.
 TO_INTEGERS = ("byte", "char", "short", "int", "long")
@@ -70,7 +101,7 @@ ON_THE_CPU: dict[str, tuple[int, ...]] = {"tensor_split": (0,)}
 #: Entries that must be bit-exact; a wider dtype is no reference for them.
 EXACT = frozenset({"nextafter"})
 
-#: Entries on elements that PyTorch's database does not mark as such.
+#: Elementwise entries that PyTorch's database does not mark as such.
 ELEMENTWISE = frozenset(
     (
         *(
@@ -85,13 +116,13 @@ ELEMENTWISE = frozenset(
     )
 )
 
-#: Entries on matrices that must not have equal rows, as grown samples do: their results are then arbitrary.
+#: Entries on matrices. Grown samples have equal rows, for which the results of these entries are arbitrary.
 FACTORIZATIONS = re.compile(
     r"(^|[._])(lu|qr|svd|svdvals|inv|pinv|eig|eigh|eigvals|eigvalsh|det|slogdet|logdet|cond|lstsq|cholesky|ormqr|geqrf|pinverse)"
     r"($|[._])|solve|_ex$|cholesky|inverse|matrix_rank|matrix_exp|householder|ldl|tensorinv|lu_|lobpcg"
 )
 
-#: Entries on elements whose float64 result or gradient has fewer digits on the CPU, which uses float32 constants or
+#: Elementwise entries whose float64 result or gradient is less precise on the CPU, which uses float32 constants or
 #: short series.
 INEXACT_DOUBLES = frozenset(
     (
@@ -117,6 +148,32 @@ EXPONENTIALS = (
     "nn.functional.softmin",
 )
 
+#: Products of two tensors, which may be the same one.
+MATRIX_PRODUCTS = ("mm", "bmm", "matmul", "dot", "vdot", "inner", "__rmatmul__", "kron", "outer")
+
+#: Entries that subtract the mean, which must not cancel all digits.
+CENTERED = (
+    *("var", "std", "var_mean", "std_mean", "var.unbiased", "std.unbiased", "var_mean.unbiased", "std_mean.unbiased"),
+    *("nn.functional.layer_norm", "native_layer_norm", "nn.functional.group_norm", "nn.functional.instance_norm"),
+    *("nn.functional.batch_norm", "native_batch_norm"),
+)
+
+#: Entries that are not tried with NaN.
+NO_NAN: dict[str, str] = {
+    "mode": "NaN equals nothing, so the most frequent element depends on the algorithm",
+    "nn.functional.grid_sample": "converts coordinates to integers",
+    "grid_sampler_2d": "converts coordinates to integers",
+    "grid_sampler_3d": "converts coordinates to integers",
+    **dict.fromkeys(
+        (f"nn.functional.conv_transpose{n}d" for n in (1, 2, 3)), "weights may be multiplied by zeros around the input"
+    ),
+}
+
+#: Entries that are not tried with infinity.
+NO_INFINITY: dict[str, str] = dict.fromkeys(
+    ("var_mean", "std_mean", "native_layer_norm", "native_group_norm"), "torch's mean of infinite numbers is NaN there"
+)
+
 #: Entries whose arguments depend on each other's values, so that samples cannot be grown.
 NOT_GROWN: dict[str, str] = {
     "nn.functional.embedding_bag": "offsets must ascend",
@@ -131,7 +188,7 @@ NOT_GROWN: dict[str, str] = {
     "index_reduce": "the many equal indices round in another order",
 }
 
-#: Entries that torch documents as nondeterministic on some devices: they add into a result in any order.
+#: Entries that torch documents as nondeterministic on some devices, because they accumulate in any order.
 NONDETERMINISTIC = frozenset(
     (
         *("index_add", "index_put", "index_copy", "index_reduce.mean", "index_reduce.prod", "index_reduce.amax"),
@@ -172,6 +229,10 @@ OPTIMIZERS_NOT_TESTED: dict[str, str] = {"SparseAdam": "takes sparse gradients o
 
 #: Dtypes of a run, as far as the entry supports them on the CPU.
 DTYPES = ("float32", "float64", "bfloat16", "float16", "int64", "int32", "uint8", "bool", "complex64")
+#: Those of entries on lists, whose samples are large.
+LIST_DTYPES = ("float32", "bfloat16", "int64")
+#: Samples of entries on lists: a second list, numbers, a list of numbers, and a tensor.
+LIST_SAMPLES = 8
 #: Relative and absolute tolerances of optimizers that compute in lower precision than their parameters.
 OPTIMIZER_TOLERANCES: dict[str, tuple[float, float]] = {
     # Orthogonalizes in bfloat16 and scales the step by 1e-3.

@@ -1,39 +1,42 @@
-"""Generated cases beside the database's samples: large, long, misaligned and odd sizes, with values of a sample."""
+"""Generated cases in addition to the database's samples: large, long, misaligned and odd sizes, with its values."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from hardpoint.check import expectations
+from hardpoint.check import expectations, values, variations
 from hardpoint.check.samples import Sample, noncontiguous, to_device, walk, without_gradient
 
 #: Past common tile and buffer sizes, and no multiple of a vector width.
 LARGE = 8209
-#: The same for kernels that switch algorithms late.
+#: The same for kernels that switch algorithms at large sizes.
 HUGE = 70_001
 #: Around powers of two, vector widths and tiles.
 SIZES = (1, 2, 3, 7, 9, 15, 17, 31, 33, 63, 65, 127, 129, 255, 257, 511, 513, 1023, 1025, 4095, 4097, 65_535, 65_537)
-#: Highest rank in a sample -> sizes of its dimensions, the most frequent dimension first. All are odd, and past 64
-#: where the memory allows it, for the sums in matrix products.
+#: Highest rank in a sample -> sizes of its dimensions, the most frequent dimension first. All are odd, and larger than
+#: 64 if memory allows, for the sums in matrix products.
 TARGETS = {1: (LARGE,), 2: (263, 1031, 131), 3: (67, 71, 37), 4: (17, 19, 13)}
 SMALL_TARGETS = {1: (257,), 2: (67, 71, 37), 3: (17, 19, 13), 4: (7, 11, 9)}
 #: Extra error of grown samples, in ulps of the largest element: thousands of terms are added in another order.
 LONG_SUM_UNITS = 64.0
 #: Elements of a result beyond which smaller sizes are used.
 MAX_ELEMENTS = 1 << 20
+#: Sizes of a sample that are replaced by 1 and 0, and arguments that get special values.
+MAX_THIN, MAX_SPECIAL = 3, 2
 
 
 def pointwise(sample: Sample, size: int) -> Sample:
-    """One-dimensional tensors with random elements of the sample's."""
+    """One-dimensional tensors with elements drawn from the sample."""
     return _grown(sample, lambda t: _picked(t.flatten(), (size,)), f"{size} elements")
 
 
 def reduced(sample: Sample, shape: tuple[int, ...]) -> Sample:
-    """Tensors of another shape, with random elements of the sample's."""
+    """Tensors of another shape, with elements drawn from the sample."""
     return _grown(sample, lambda t: _picked(t.flatten(), (*shape,)), f"{'x'.join(map(str, shape))} elements")
 
 
@@ -50,7 +53,7 @@ def misaligned(sample: Sample) -> Sample:
 
 
 def large(sample: Sample, function: Callable[..., Any]) -> Sample | None:
-    """The sample with every dimension grown, equal sizes alike; None if the CPU rejects it.
+    """The sample with every dimension grown, equal sizes by the same amount; None if the CPU rejects it.
 
     Numbers among the arguments that are sizes, such as a normalized shape, grow too if the CPU rejects them otherwise.
     """
@@ -128,7 +131,7 @@ def shuffled(sample: Sample) -> Sample:
 
 
 def denormal(sample: Sample) -> Sample:
-    """Numbers below the smallest normal one, of both signs."""
+    """Subnormal numbers of both signs."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
@@ -140,46 +143,235 @@ def denormal(sample: Sample) -> Sample:
 
 
 def shifted(sample: Sample) -> Sample:
-    """Large values, whose exponential overflows."""
-    return _grown(sample, lambda t: t + 300 if t.is_floating_point() else t, "large values")
+    """Large values far apart, whose exponentials overflow and underflow."""
+    return _grown(sample, lambda t: t * 50 + 300 if t.is_floating_point() else t, "large values")
+
+
+def offset(sample: Sample) -> Sample:
+    """Values far from zero and close together: their squares hide the variance."""
+    return replace(sample, input=(sample.input.detach() + 256).requires_grad_(), label="far from zero")
+
+
+def masked_rows(sample: Sample) -> Sample:
+    """A first row and column of negative infinity."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() < 2 or not tensor.is_floating_point():
+            return tensor
+        made = tensor.clone()
+        made[..., 0, :] = made[..., 0] = -math.inf
+        return made
+
+    return _grown(sample, change, "rows of -inf")
+
+
+def with_special_values(sample: Sample, position: int, values: tuple[float, ...], label: str) -> Sample:
+    """Some elements of one floating-point argument replaced by special values, and of the others by zero."""
+    seen = -1
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal seen
+        if not tensor.is_floating_point() or tensor.is_conj() or tensor.is_neg():
+            return tensor
+        seen += 1
+        made, count = tensor.clone(memory_format=torch.contiguous_format), tensor.numel()
+        flat = made.view(-1)
+        if seen != position:
+            flat[::2] = 0
+            return made
+        for number, value in enumerate(values):
+            flat[(2 * number + 1) * count // (2 * len(values))] = value
+        return made
+
+    return _grown(sample, change, label)
+
+
+def repeated(sample: Sample) -> Sample | None:
+    """The first tensor as both operands; None if there is one only."""
+    left, right = sample.input, next(iter(sample.args), None)
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor) or left.dtype != right.dtype:
+        return None
+    return replace(sample, args=(left, *sample.args[1:]), label="the same tensor twice")
+
+
+def ascending(sample: Sample) -> Iterable[Sample]:
+    """Long rows whose largest elements come last, after what a kernel may have summed already."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        rows = torch.linspace(-30, 30, LARGE, dtype=torch.float64).to(tensor.dtype)
+        shape = (3,) * (tensor.dim() - 1)
+        rows = rows.expand(*shape, LARGE)
+        return (rows if last else rows.transpose(0, -1)).contiguous()
+
+    for last in (True, False):
+        yield _grown(sample, change, "ascending rows" if last else "ascending columns")
+
+
+def long_lists(sample: Sample) -> Sample | None:
+    """Lists of 67 tensors, if the input is a list; lists of numbers of that length grow with it."""
+    tensors = sample.input
+    if not isinstance(tensors, (list, tuple)) or not tensors or not all(isinstance(t, torch.Tensor) for t in tensors):
+        return None
+
+    def several(value: Any) -> Any:
+        if not isinstance(value, (list, tuple)) or len(value) != len(tensors) or hasattr(value, "_fields"):
+            return value
+        chosen = (value[i % len(value)] for i in range(67))
+        return type(value)(v.detach().clone() if isinstance(v, torch.Tensor) else v for v in chosen)
+
+    args = tuple(several(value) for value in sample.args)
+    return replace(sample, input=several(tensors), args=args, label="a long list")
+
+
+def thin(sample: Sample, size: int) -> Iterable[Sample]:
+    """Each size in turn replaced by a small one, for kernels with a special case for vectors, or for nothing."""
+    sizes = {s: None for t in sample.tensors() for s in t.shape if s > 1}
+    for each in list(sizes)[:MAX_THIN]:
+        label = f"no elements instead of {each}" if size == 0 else f"1 instead of {each}"
+        yield _grown(sample, lambda t, each=each: _resized(t, {each: size}), label)  # type: ignore[misc]
+
+
+def long_rows(sample: Sample) -> Iterable[Sample]:
+    """The only tensor with one long dimension: each in turn."""
+    tensors = [t for t in sample.tensors() if t.dim()]
+    if len(tensors) != 1:
+        return
+    rank = tensors[0].dim()
+    for axis in range(min(rank, MAX_THIN)):
+        yield reduced(sample, tuple(LARGE if dim == axis else 3 for dim in range(rank)))
+
+
+def lonely(sample: Sample) -> Iterable[Sample]:
+    """Zeros and a last element of one, and the reverse: what lies at the end decides."""
+    for most, last in ((0, 1), (1, 0)):
+
+        def change(t: torch.Tensor, most: int = most, last: int = last) -> torch.Tensor:
+            made = torch.full((LARGE,), most, dtype=t.dtype)
+            made[-1] = last
+            return made
+
+        yield _grown(sample, change, f"{last} after {LARGE - 1} times {most}")
+
+
+def infinite(sample: Sample) -> Iterable[Sample]:
+    """Nothing but infinity, of either sign."""
+    for value in (math.inf, -math.inf):
+        yield _grown(sample, lambda t, value=value: torch.full((3, 7), value, dtype=t.dtype), f"only {value}")  # type: ignore[misc]
+
+
+def largest_integers(sample: Sample) -> Sample:
+    """Integers whose sum needs more bits than they have; int64 as far as the sum fits."""
+
+    def change(t: torch.Tensor) -> torch.Tensor:
+        limit = torch.iinfo(t.dtype).max
+        return torch.full((5, 67), limit // 1000 if t.dtype is torch.int64 else limit, dtype=t.dtype)
+
+    return _grown(sample, change, "large integers")
 
 
 def is_elementwise(entry: Any) -> bool:
-    """Whether an entry computes each element of its result from the inputs' elements at that place."""
+    """Whether an entry is elementwise: each element of the result depends on the inputs' elements at its position."""
     from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
 
     return isinstance(entry, (UnaryUfuncInfo, BinaryUfuncInfo)) or entry.name in expectations.ELEMENTWISE
 
 
-def cases(entry: Any, function: Callable[..., Any], first: Sample, *, main: bool, thorough: bool) -> Iterable[Sample]:
-    """Generated cases of an entry; ``main`` for the dtype that is tested most."""
-    from torch.testing._internal.opinfo.core import ReductionOpInfo
+def cases(
+    entry: Any, function: Callable[..., Any], first: Sample, *, main: bool, leading: bool, thorough: bool
+) -> Iterable[Sample]:
+    """Generated cases of an entry. ``main``: for the dtype that gets the most cases; ``leading``: of its kind."""
+    from torch.testing._internal.opinfo.core import ForeachFuncInfo, ReductionOpInfo, UnaryUfuncInfo
 
+    if leading or thorough:
+        yield from variations.variations(entry.op, first)
     if is_elementwise(entry):
+        inexact = expectations.is_inexact(entry.name)
+        function_of_one = isinstance(entry, UnaryUfuncInfo) and not inexact
+        if first.input.is_floating_point() and function_of_one:
+            yield values.magnitudes(first, first.input.dtype)
+        if main and first.input.is_floating_point() and len(first.tensors()) == 1 and not inexact:
+            yield values.thresholds(first, entry.op)
+        narrow = inexact or entry.name in expectations.NARROW_INTEGERS
+        if not narrow and (wide := values.wide(first)) is not None:
+            yield wide
         sizes = (*SIZES, LARGE, HUGE) if thorough else (LARGE, HUGE) if main else (LARGE,)
         for size in sizes:
             yield pointwise(first, size)
         yield misaligned(pointwise(first, 1031))
         # No operand is broadcast here, as in many samples.
         yield replace(noncontiguous(reduced(first, (31, 33))), label="odd strides")
+        yield reduced(first, (3, 2, 1, 5, 2))
         yield shuffled(first)
+        if (same := repeated(first)) is not None:
+            yield same
         if thorough and first.input.is_floating_point():
             yield denormal(first)
         return
     yield misaligned(first)
+    if main and isinstance(entry, ForeachFuncInfo):
+        # Past the pieces in which kernels take a list.
+        yield _grown(first, lambda t: _picked(t.flatten(), (LARGE,)), f"{LARGE} elements")
     names = {entry.name, f"{entry.name}.{entry.variant_test_name}"}
     if expectations.FACTORIZATIONS.search(entry.name) or names & expectations.NOT_GROWN.keys():
         return
     yield shuffled(first)
+    same = repeated(first) if entry.name in expectations.MATRIX_PRODUCTS else None
+    if same is not None and _is_accepted(same, function):
+        yield same
+    if (several := long_lists(first)) is not None and _is_accepted(several, function):
+        yield several
+    if leading and (where := variations.dimension(entry.op, first)) is not None:
+        yield from (s for s in values.along_each(first, where) if _is_accepted(s, function))
+    if entry.name in expectations.ORDERED and first.input.dtype in (torch.int64, torch.int32):
+        yield values.distinct(first)
+    if isinstance(entry, ForeachFuncInfo):
+        if main:
+            yield from _special(first, infinity=False)
+        return
     if entry.name in expectations.EXPONENTIALS:
         yield shifted(first)
+        yield masked_rows(first)
+        yield from (s for s in ascending(first) if _is_accepted(s, function))
+    if entry.name in expectations.CENTERED and torch.finfo(first.input.dtype).eps < 1e-4:
+        yield offset(first)
     if isinstance(entry, ReductionOpInfo) and len(first.tensors()) == 1:
         plain = replace(first, args=(), kwargs={})
-        for size in (*SIZES, LARGE, HUGE) if thorough else (LARGE,):
+        for size in (*SIZES, LARGE, HUGE) if thorough else (LARGE, HUGE) if main else (LARGE,):
             yield reduced(plain, (size,))
         yield reduced(replace(plain, kwargs={"dim": -1}), (3, LARGE))
         yield reduced(replace(plain, kwargs={"dim": 0}), (LARGE, 3))
-    if (grown := large(first, function)) is not None:
+        yield from lonely(plain)
+        yield from (reduced(replace(plain, kwargs={"dim": dim}), shape) for shape, dim in (((0, 3), 0), ((3, 0), -1)))
+        yield replace(plain, input=first.input.detach().flatten()[:0], label="no elements")
+        if first.input.is_floating_point():
+            yield from infinite(plain)
+        elif not first.input.is_complex() and first.input.dtype is not torch.bool and "prod" not in entry.name:
+            yield largest_integers(plain)
+    elif main or thorough:
+        yield from (s for s in long_rows(first) if _is_accepted(s, function))
+    if (main or thorough) and entry.name not in expectations.NO_NAN:
+        yield from _special(first, entry.name not in expectations.NO_INFINITY)
+    grown = large(first, function)
+    if grown is not None:
         yield grown
         if thorough:
             yield misaligned(grown)
+    if main or thorough:
+        base = grown or first
+        for size in (1, 0):
+            yield from (s for s in thin(base, size) if _is_accepted(s, function))
+
+
+def _special(sample: Sample, infinity: bool) -> Iterable[Sample]:
+    floating = [t for t in sample.tensors() if t.is_floating_point() and t.numel() > 1]
+    for position in range(min(len(floating), MAX_SPECIAL)):
+        yield with_special_values(sample, position, (math.nan,) * 3, f"with NaN in argument {position}")
+    if floating and infinity:
+        yield with_special_values(sample, 0, (math.inf, -math.inf), "with infinity")
+
+
+def _is_accepted(sample: Sample, function: Callable[..., Any]) -> bool:
+    count = _result_elements(sample, function)
+    return count is not None and count <= MAX_ELEMENTS

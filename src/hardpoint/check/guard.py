@@ -1,4 +1,4 @@
-"""Guard zones around allocations, which show kernels that write outside of their memory."""
+"""Guard zones around allocations, to find kernels that write outside their memory."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def describe(found: list[tuple[str, str, int, int, int, int]]) -> str:
     if first < 0 <= last:
         where = "on both sides"
     during = f", found during {operator}" if operator else ""
-    return f"a kernel wrote outside of its memory: {where} of a block of {size} bytes on {device}{during}"
+    return f"a kernel wrote outside its memory: {where} of a block of {size} bytes on {device}{during}"
 
 
 @contextmanager
 def zones(on: bool) -> Iterator[Damage]:
-    """Put guard zones around what is allocated in the context."""
+    """Put guard zones around allocations inside the context."""
     if not on:
         yield lambda: ""
         return

@@ -12,13 +12,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from ctypes import byref, c_int, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
-#: Pairs of create and destroy that are measured, after a tenth as many that fill the plug-in's own pools.
+#: Measured pairs of create and destroy, after a tenth as many that fill the plug-in's own pools.
 EVENTS, STREAMS, BLOCKS = 20_000, 200, 2_000
-#: Measurements in a row that must all show a leak.
+#: Calls of which each must leave nothing behind.
+CALLS = 4_000
+#: Number of consecutive measurements that must all show a leak.
 WINDOWS = 5
 #: Bytes of an allocation; the plug-in's own memory() shows it.
 BLOCK = 1 << 20
@@ -33,6 +35,23 @@ class Resource(NamedTuple):
     create: Callable[[], Any]
     destroy: Callable[[Any], None]
     rounds: int
+
+
+def _calls(slots: Any, filled: Collection[str], wait: Callable[[], None]) -> Iterator[Resource]:
+    """Records and small copies on the default stream."""
+    block, buffer = slots.allocate(0, BLOCK), (ctypes.c_char * 64)()
+    host = ctypes.addressof(buffer)
+
+    def copies() -> None:
+        slots.copy_to_device(0, block, host, 64, 0)
+        slots.copy_to_host(0, host, block, 64, 0)
+
+    yield Resource("copies", copies, lambda _: wait(), CALLS)
+    slots.free(0, block)
+    if "create_event" in filled:
+        event = slots.create_event(0, 0)
+        yield Resource("records", lambda: slots.record_event(0, event, 0), lambda _: wait(), CALLS)
+        slots.destroy_event(0, event)
 
 
 class _MallInfo(ctypes.Structure):
@@ -59,7 +78,7 @@ def _usage() -> dict[str, float]:
 
 
 def _leak(resource: Resource, free_memory: Callable[[], int]) -> str:
-    """A leak grows in every window. Arenas, caches and threads that are still ending grow in some, by chance."""
+    """A leak grows in every window. Arenas, caches and ending threads grow in some, by chance."""
     for _ in range(resource.rounds // 10):
         resource.destroy(resource.create())
     found = _growth(resource, free_memory)
@@ -74,15 +93,16 @@ def _leak(resource: Resource, free_memory: Callable[[], int]) -> str:
 
 
 def _growth(resource: Resource, free_memory: Callable[[], int]) -> str:
+    verb = "were made" if resource.name in ("copies", "records") else "were created and destroyed"
     before, memory = _usage(), free_memory()
     for _ in range(resource.rounds):
         resource.destroy(resource.create())
     if (lost := memory - free_memory()) > 0:
-        return f"{resource.rounds} {resource.name} were created and destroyed, and memory() lost {lost} bytes"
+        return f"{resource.rounds} {resource.name} {verb}, and memory() lost {lost} bytes"
     for kind, count in _usage().items():
         if (left := count - before[kind]) > resource.rounds * 0.9:
             amount = f"{left * SLACK:.0f} bytes" if kind == "bytes" else f"{left:.0f} {kind}"
-            return f"{resource.rounds} {resource.name} were created and destroyed, and {amount} are left"
+            return f"{resource.rounds} {resource.name} {verb}, and {amount} are left"
     return ""
 
 
@@ -93,11 +113,15 @@ def leaks(resources: Iterator[Resource], free_memory: Callable[[], int]) -> dict
 
 def of_python(plugin: Any) -> dict[str, str]:
     """Leaks of a Python plug-in."""
+    from hardpoint._plugin_adapter import provided
     from hardpoint._plugin_tables import EXTENSIONS
 
-    filled = {name for slots in EXTENSIONS.values() for name in plugin._provided(slots)}
+    filled = {name for slots in EXTENSIONS.values() for name in provided(plugin, slots)}
 
     def resources() -> Iterator[Resource]:
+        # First: a leak of blocks uses up the device.
+        wait = (lambda: plugin.synchronize_stream(0, 0, 0)) if "synchronize_stream" in filled else (lambda: None)
+        yield from _calls(plugin, filled, wait)
         if "create_event" in filled:
             yield Resource(
                 "events", lambda: plugin.create_event(0, 0), lambda event: plugin.destroy_event(0, event), EVENTS
@@ -125,6 +149,7 @@ def of_library(path: str) -> dict[str, str]:
 
 def _measure(path: str) -> dict[str, str]:
     from hardpoint._plugin_tables import EXTENSION_TABLES, EXTENSIONS
+    from hardpoint.check import direct
     from hardpoint.check.slots import load_table
 
     table = load_table(path)
@@ -152,6 +177,10 @@ def _measure(path: str) -> dict[str, str]:
         return free.value
 
     def resources() -> Iterator[Resource]:
+        library = direct.Library(table)
+        has_streams = "synchronize_stream" in library.provided
+        wait = (lambda: library.synchronize_stream(0, 0, 0)) if has_streams else (lambda: None)
+        yield from _calls(library, library.provided, wait)
         for name, suffix, rounds in (("events", "event", EVENTS), ("streams", "stream", STREAMS)):
             if f"create_{suffix}" in filled:
                 create, destroy = creator(filled[f"create_{suffix}"], 0, 0), filled[f"destroy_{suffix}"]

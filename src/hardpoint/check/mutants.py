@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from hardpoint.check.raw_memory import UINT, tensor_at
+from hardpoint import _dlpack
+from hardpoint.check.raw_memory import tensor_at
 from hardpoint.kernels import Kernel
 
 #: Computes the right result on the CPU from CPU inputs and attributes.
@@ -32,6 +34,7 @@ class Mutant:
     #: Changes the inputs before the reference is computed.
     read: Callable[[list[Any]], list[Any]] | None = None
     default_stream: bool = False
+    mode: str = "ops"
 
     @property
     def name(self) -> str:
@@ -60,7 +63,7 @@ class Mutant:
         self.write(target, right, inputs, out)
 
 
-# ---- Bugs in the elements that are written
+# ---- Bugs in the written values
 
 
 def _first(count: Callable[[int], int]) -> Bug:
@@ -132,7 +135,7 @@ def _stale_result(right: torch.Tensor, inputs: list[Any]) -> torch.Tensor:
     return _stale[key]
 
 
-# ---- Bugs that write somewhere else
+# ---- Bugs that write to other memory
 
 
 def _fills_input(target: torch.Tensor, right: torch.Tensor, inputs: list[Any], out: Any) -> None:
@@ -157,12 +160,16 @@ def _writes_outside(first: Callable[[int], int], size: int) -> Bug:
         if target.numel():
             end = target.numel() * target.element_size()
             outside = out.data_ptr() + first(end)
-            tensor_at(outside, [size], [1], code=UINT, bits=8, device=target.device.index).zero_()
+            tensor_at(outside, [size], [1], code=_dlpack.CODES["uint"], bits=8, device=target.device.index).zero_()
 
     return write
 
 
-# ---- Bugs in what is read
+def _wrong_in_five_dimensions(right: torch.Tensor, inputs: list[Any]) -> torch.Tensor:
+    return right.flip(0) if right.dim() > 4 else right
+
+
+# ---- Bugs in reads
 
 
 def _ignores_strides(inputs: list[Any]) -> list[Any]:
@@ -178,7 +185,7 @@ def _copied(target: torch.Tensor, right: torch.Tensor, inputs: list[Any], out: A
     target.copy_(right)
 
 
-#: Bugs that any kernel on elements can have.
+#: Bugs of any elementwise kernel.
 POINTWISE_BUGS: dict[str, Bug] = {
     "off by one at the end": _first(lambda n: n - 1),
     "skips the first element": _skips_first,
@@ -205,13 +212,13 @@ def _gelu(x: torch.Tensor, variant: object = 0) -> torch.Tensor:
     return torch.nn.functional.gelu(x, approximate="tanh" if variant in (1, "tanh") else "none")
 
 
-#: Operators -> reference. A bug goes to each of them in turn.
+#: Operators -> reference. Bugs are assigned to them in turn.
 UNARY: dict[str, Reference] = {
     **{name: getattr(torch, name) for name in ("tanh", "exp", "sin", "erf", "sigmoid", "atan", "expm1", "neg")},
     "gelu": _gelu,
 }
 _ENTRIES = {"gelu": "nn.functional.gelu"}
-#: Bugs whose operator must be able to show them: no NaN or infinity leaves tanh, and a sigmoid is never negative.
+#: Bugs that only some operators can show: tanh returns no infinity, and a sigmoid is never negative.
 _ONLY = {"infinity becomes 1e30": ("exp", "neg", "expm1"), "30% wrong for negative bfloat16": ("gelu", "tanh", "erf")}
 
 
@@ -233,6 +240,102 @@ def _row_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.softmax(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x, int(dim))
 
 
+def _all_dims(x: torch.Tensor, dims: Any) -> list[int]:
+    return [int(d) % x.dim() for d in dims if x.dim()] or list(range(x.dim()))
+
+
+def _sum_in_int32(x: torch.Tensor, dims: Any, keepdim: Any) -> torch.Tensor:
+    right = _long_sum(1 << 40)(x, dims, keepdim)
+    return right.to(torch.int32).to(right.dtype) if right.dtype is torch.int64 else right
+
+
+def _naive_variance(x: torch.Tensor, dims: Any, correction: Any, keepdim: Any) -> torch.Tensor:
+    wanted = _all_dims(x, dims)
+    count = math.prod(x.shape[d] for d in wanted)
+    mean = x.mean(wanted, keepdim=bool(keepdim))
+    return ((x * x).mean(wanted, keepdim=bool(keepdim)) - mean * mean) * count / max(count - correction, 0)
+
+
+def _largest_float(x: torch.Tensor, dims: Any, keepdim: Any) -> torch.Tensor:
+    right = torch.amin(x, [int(d) for d in dims], keepdim=bool(keepdim))
+    return right.clamp(max=torch.finfo(x.dtype).max) if x.is_floating_point() else right
+
+
+def _first_eight(x: torch.Tensor, dims: Any, keepdim: Any) -> torch.Tensor:
+    wanted = _all_dims(x, dims)
+    for dim in wanted:
+        x = x.narrow(dim, 0, min(8, x.shape[dim]))
+    x = x != 0
+    for dim in sorted(wanted, reverse=True):
+        x = x.any(dim, keepdim=bool(keepdim))
+    return x
+
+
+def _scan_in_pieces(x: torch.Tensor, dim: int) -> torch.Tensor:
+    return torch.cat([part.cumsum(int(dim)) for part in x.split(4096, int(dim))], int(dim)) if x.dim() else x
+
+
+def _skips_zeros(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if not a.is_floating_point():
+        return a @ b
+    nan = (a.isnan().to(a.dtype) @ (b != 0).to(a.dtype) + (a != 0).to(a.dtype) @ b.isnan().to(a.dtype)) > 0
+    return torch.where(nan, math.nan, torch.nan_to_num(a) @ torch.nan_to_num(b))
+
+
+def _loses_a_column(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    right = a @ b
+    if a.dim() == 2 and a.shape[0] == 1:
+        right[..., -1:] = 0
+    return right
+
+
+def _forgets_to_rescale(x: torch.Tensor, dim: int) -> torch.Tensor:
+    dim = int(dim)
+    if not x.dim() or x.shape[dim] <= 1024:
+        return torch.softmax(x, dim)
+    first, rest = x.split((1024, x.shape[dim] - 1024), dim)
+    parts = (first - first.amax(dim, keepdim=True)).exp(), (rest - x.amax(dim, keepdim=True)).exp()
+    exponentials = torch.cat(parts, dim)
+    return exponentials / exponentials.sum(dim, keepdim=True)
+
+
+def _select(condition: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    factor = condition.to(torch.result_type(x, y))
+    return factor * x + (1 - factor) * y if factor.is_floating_point() else torch.where(condition, x, y)
+
+
+def _eight_tensors(*arguments: Any) -> torch.Tensor:
+    *tensors, dim = arguments
+    kept = [t if i < 8 else torch.zeros_like(t) for i, t in enumerate(tensors)]
+    return torch.cat(kept, int(dim))
+
+
+def _square(x: torch.Tensor, y: Any) -> torch.Tensor:
+    same = isinstance(y, torch.Tensor) and x.shape == y.shape and x.dtype is torch.float32 and torch.equal(x, y)
+    return (x.bfloat16() * y.bfloat16()).float() if same else torch.mul(x, y)
+
+
+def _found_blind() -> Iterator[Mutant]:
+    """Bugs planted by someone who had not read the cases, which did not find them; cases for their classes followed."""
+    yield Mutant("where", "adds what is not selected times 0", "where", _select, _copied)
+    yield Mutant("mul", "squares in 16 bits", "mul", _square, _copied)
+    yield Mutant("sum", "32 bits for integers", "sum", _sum_in_int32, _copied)
+    yield Mutant("amin", "starts from the largest number, not infinity", "amin", _largest_float, _copied)
+    yield Mutant("var", "subtracts the square of the mean", "var", _naive_variance, _copied)
+    yield Mutant("any", "reads 8 elements of a row", "any", _first_eight, _copied)
+    yield Mutant("cumsum", "loses the carry after 4096 elements", "cumsum", _scan_in_pieces, _copied)
+    yield Mutant("matmul", "skips zeros", "mm", _skips_zeros, _copied)
+    yield Mutant("matmul", "a single row loses its last column", "mm", _loses_a_column, _copied)
+    yield Mutant(
+        "log_softmax", "logarithm of softmax", "log_softmax", lambda x, dim: x.softmax(int(dim)).log(), _copied
+    )
+    yield Mutant(
+        "softmax", "0 for rows of -inf", "softmax", lambda x, dim: x.softmax(int(dim)).nan_to_num(nan=0), _copied
+    )
+    yield Mutant("softmax", "forgets to rescale after 1024 elements", "softmax", _forgets_to_rescale, _copied)
+    yield Mutant("cat", "drops the ninth tensor", "cat", _eight_tensors, _copied)
+
+
 def _others() -> Iterator[Mutant]:
     yield Mutant("add", "ignores alpha", "add", lambda x, y, alpha: torch.add(x, y), _copied)
     yield Mutant(
@@ -246,6 +349,7 @@ def _others() -> Iterator[Mutant]:
         yield Mutant(
             operator, "writes one element past the end", operator, reference, _writes_outside(lambda end: end, 4)
         )
+    yield Mutant("erf", "wrong for five dimensions", "erf", torch.erf, _changed(_wrong_in_five_dimensions))
     for operator in ("exp", "sin"):
         yield Mutant(operator, "wrong stream", operator, UNARY[operator], _copied, default_stream=True)
         yield Mutant(
@@ -293,4 +397,4 @@ def kernel_mutants() -> list[Mutant]:
         for operator in operators:
             entry = _ENTRIES.get(operator, operator)
             found.append(Mutant(operator, bug, entry, UNARY[operator], write))
-    return [*found, *_others()]
+    return [*found, *_others(), *_found_blind()]

@@ -1,6 +1,7 @@
 """The mutation test: plants bugs in kernels and runtimes, and counts how many ``hardpoint check`` finds.
 
-``python -m hardpoint.check.mutation`` prints the figures of docs/howto/check.md; ``--thorough`` those of that mode.
+``python -m hardpoint.check.mutation`` prints the figures of docs/reference/test_results.md, with ``--thorough`` for
+that mode of ``check``.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 #: Dtypes and samples of a run. Fewer than by default, so a default run finds at least as many.
-DTYPES, SAMPLES = ("float32", "float64", "bfloat16"), 2
+DTYPES, SAMPLES = ("float32", "float64", "bfloat16", "int64"), 2
 #: Exit statuses of `hardpoint check` if something failed, or nothing could run.
 FAILED = (1, 2)
 
 
 class Outcome(NamedTuple):
-    """What became of one bug."""
+    """The outcome for one bug."""
 
     name: str
     found: bool
@@ -34,24 +35,26 @@ def run_kernels(pattern: str = "", thorough: bool = False) -> Iterator[Outcome]:
     """Plant each broken kernel in this process, on the mounted device, and check its entry."""
     from hardpoint import check
     from hardpoint.check import worker
-    from hardpoint.check.mutants import kernel_mutants
+    from hardpoint.check.argument_mutants import KernelMutant, argument_mutants
+    from hardpoint.check.mutants import Mutant, kernel_mutants
     from hardpoint.check.report import BAD
 
     device = worker.mount()
-    for mutant in kernel_mutants():
+    mutants: list[Mutant | KernelMutant] = [*kernel_mutants(), *argument_mutants()]
+    for mutant in mutants:
         if not re.search(pattern, mutant.name):
             continue
         start = time.monotonic()
         with mutant.plant(device):
             report = check.run(
-                ["ops"], ops=f"^{mutant.entry}$", dtypes=DTYPES, samples=SAMPLES, thorough=thorough, isolate=False
+                [mutant.mode], ops=f"^{mutant.entry}$", dtypes=DTYPES, samples=SAMPLES, thorough=thorough, isolate=False
             )
         bad = [result.failure for result in report.results if result.verdict in BAD]
         yield Outcome(mutant.name, bool(bad), time.monotonic() - start, bad[0] if bad else "")
 
 
 def run_runtimes(pattern: str = "", thorough: bool = False) -> Iterator[Outcome]:
-    """Check a simple device with each runtime bug, in a process of its own."""
+    """Check a simple device with each runtime bug, in a separate process."""
     from hardpoint.check import mutant_device
 
     for bug in mutant_device.BUGS:
@@ -79,7 +82,7 @@ def check_runtime(bug: str, thorough: bool = False) -> subprocess.CompletedProce
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what was found; fails unless everything was."""
+    """Print the outcomes; fails unless every bug was found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--thorough", action="store_true", help="use the thorough mode")
     parser.add_argument("--only", default="", help="run only bugs whose name matches this regular expression")

@@ -12,9 +12,9 @@ ERROR_FACTOR = 4.0
 #: Extra error in 16-bit dtypes, in ulps of the largest element: composite operators round intermediate results. (The
 #: CPU fuses some of them in float32, so its own error does not show this.)
 LOW_PRECISION_UNITS = 2.0
-#: Error of each element in 16-bit dtypes, in ulps of that element: an operator on elements rounds few times.
+#: Error of each element in 16-bit dtypes, in ulps of that element: an elementwise operator rounds only a few times.
 ELEMENTWISE_UNITS = 4.0
-#: Share of 16-bit elements, and their error in ulps, that a composite operator may exceed: those with cancellation.
+#: Tolerance in ulps of a 16-bit composite operator, and the share of elements that may exceed it (cancellation).
 OUTLIERS, OUTLIER_UNITS = 0.25, 16.0
 #: Min elements for a meaningful two-sample Kolmogorov-Smirnov test.
 MIN_DRAWN = 200
@@ -31,14 +31,21 @@ TOLERANCES = {
     "complex64": (1.3e-6, 1e-5),
     "complex128": (1e-7, 1e-7),
 }
-#: For operators on elements in float64, where torch's tolerance is that of a float32 computation.
+#: Tolerance of 16-bit results that are computed exactly and rounded once: half an ulp, and a little more.
+ROUNDED_ONCE = {"float16": (0.53 * 2.0**-10, 2.0**-25), "bfloat16": (0.53 * 2.0**-7, 1e-40)}
+#: Results of elementwise operators below the first number must have the second relative accuracy: the absolute
+#: tolerances would accept zero.
+SMALL, SMALL_ACCURACY = 1e-3, {"float32": 1e-2, "float16": 1e-2, "bfloat16": 3e-2}
+#: For elementwise operators in float64, where torch's tolerance would accept a float32 computation.
 EXACT_DOUBLE = (1e-10, 1e-10)
 #: Distance from 1 to the next larger number.
 EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 #: Smallest positive numbers with full precision.
-SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126}
-#: Fewer elements give no meaningful share of outliers.
+SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126}
+#: Numbers below have fewer digits.
+SMALLEST_SUBNORMAL = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149}
+#: With fewer elements, the share of outliers means nothing.
 MIN_FOR_SHARE = 20
 
 Tolerance = tuple[float, float]
@@ -82,23 +89,51 @@ def rounded(exact: NDArray[Any], dtype: str) -> NDArray[Any]:
         return exact.astype("complex64" if dtype == "complex32" else dtype)
 
 
+def loses_small(actual: Values, native: Values, exact: NDArray[Any] | None = None, subnormal: bool = False) -> bool:
+    """Whether small results of an elementwise operator are wrong, which absolute tolerances do not show.
+
+    With ``exact``, in a wider dtype, the device may have four times the CPU's error. ``subnormal``: subnormal numbers
+    count, too.
+    """
+    if actual.dtype not in SMALL_ACCURACY or (exact is not None and exact.shape != actual.array.shape):
+        return False
+    accuracy = SMALL_ACCURACY[actual.dtype]
+    floor = 2 * SMALLEST_SUBNORMAL[actual.dtype] if subnormal else SMALLEST_NORMAL[actual.dtype]
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        ours, theirs = (values.array.astype(np.float64) for values in (actual, native))
+        wrong = (np.abs(theirs) < SMALL) & (np.abs(ours - theirs) > accuracy * np.abs(theirs) + floor)
+        if exact is not None and wrong.any():
+            wide = exact.astype(np.float64)
+            wrong &= np.abs(ours - wide) > accuracy * np.abs(wide) + ERROR_FACTOR * np.abs(theirs - wide) + floor
+    return bool(wrong.any())
+
+
 def as_accurate(
-    actual: Values, native: Values, exact: NDArray[Any], elementwise: bool = False, units: float = 0.0
+    actual: Values,
+    native: Values,
+    exact: NDArray[Any],
+    elementwise: bool = False,
+    units: float = 0.0,
+    tolerance: Tolerance | None = None,
 ) -> bool:
     """Whether the device is as close to a wider reference as the CPU, up to a small factor.
 
-    In 16-bit dtypes the error may follow the largest element, since composite operators round intermediate results.
-    With ``elementwise`` it must follow each element. ``units`` is an extra error in ulps of the largest element, for
-    long sums in another order.
+    In 16-bit dtypes the tolerance is relative to the largest element, since composite operators round intermediate
+    results. With ``elementwise`` it is relative to each element. ``units`` is an extra error in ulps of the largest
+    element, for long sums in another order. ``tolerance`` is for results that are rounded once: nothing else passes.
     """
     if not native.inexact or exact.shape != actual.array.shape:
         return False
     right = rounded(exact, actual.dtype)
-    if close(actual, Values(right, actual.dtype)):
+    if close(actual, Values(right, actual.dtype), tolerance):
         return True
+    if tolerance is not None:
+        return False
     with np.errstate(invalid="ignore", over="ignore"):
         finite = np.isfinite(right) & np.isfinite(native.array)
-        if not np.isclose(actual.array[~finite], right[~finite], rtol=1e-5, atol=1e-8, equal_nan=True).all():
+        special = np.isclose(actual.array, right, rtol=1e-5, atol=1e-8, equal_nan=True)
+        special |= np.isclose(actual.array, native.array, rtol=1e-5, atol=1e-8, equal_nan=True)
+        if not special[~finite].all():
             return False
         if not np.isfinite(actual.array[finite]).all():
             return False

@@ -7,29 +7,36 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hardpoint.check import expectations, generated
-from hardpoint.check.samples import Sample, edge_cases, noncontiguous, richness
+from hardpoint.check import expectations, extra_samples, generated
+from hardpoint.check.samples import Sample, copied, edge_cases, noncontiguous, richness
 from hardpoint.check.saved_cases import Case
 
 if TYPE_CHECKING:
     from hardpoint.check.ops import Entry
 
+#: Labels of samples whose gradients are not compared.
+SPECIAL = ("with ", "only ", "values of ")
+
 
 def cases(
-    entry: Entry, samples: list[Sample], name: str, dtype: torch.dtype, gradient: bool, main: bool
+    entry: Entry, samples: list[Sample], name: str, dtype: torch.dtype, gradient: bool, main: bool, leading: bool
 ) -> Iterator[Case]:
-    """The cases of an entry; ``main`` for the dtype that is tested most."""
-    for sample in samples:
+    """The cases of an entry.
+
+    ``main``: for the dtype that gets the most cases. ``leading``: for the first of its kind.
+    """
+    # Before any call: some operators write their arguments.
+    first = copied(max(samples, key=richness)) if samples else None
+    for sample in (*samples, *extra_samples.samples(entry.name, dtype, gradient)):
         random_arguments = any(sample.kwargs.get(key) for key in expectations.RANDOM_ARGUMENTS)
         if entry.name in expectations.RANDOM or random_arguments:
-            yield Case("random", sample, "random")
+            yield Case("random", sample, sample.label or "random")
         elif entry.name in expectations.UNWRITTEN:
             yield Case("metadata", sample, "metadata")
         else:
-            yield Case("plain", sample, "", gradient)
-    if not samples or entry.name in expectations.RANDOM or entry.name in expectations.UNWRITTEN:
+            yield Case("plain", sample, sample.label, gradient)
+    if first is None or entry.name in expectations.RANDOM or entry.name in expectations.UNWRITTEN:
         return
-    first = max(samples, key=richness)
     if first.tensors():
         yield Case("plain", noncontiguous(first), "non-contiguous", gradient)
     if entry.info.inplace_variant is not None:
@@ -43,14 +50,22 @@ def cases(
             continue
         yield Case("plain", sample, sample.label, gradient and "extreme" not in sample.label)
     if first.tensors() and all(t.numel() for t in first.tensors()):
-        yield from _generated(entry, first, name, gradient, main)
+        yield from _generated(entry, first, name, gradient, main, leading)
 
 
-def _generated(entry: Entry, first: Sample, name: str, gradient: bool, main: bool) -> Iterator[Case]:
+def _generated(entry: Entry, first: Sample, name: str, gradient: bool, main: bool, leading: bool) -> Iterator[Case]:
+    from torch.testing._internal.opinfo.core import ReductionOpInfo
+
     entry.seed(f"{name}, generated")
-    made = list(generated.cases(entry.info, entry.info, first, main=main, thorough=entry.thorough))
+    made = list(generated.cases(entry.info, entry.info, first, main=main, leading=leading, thorough=entry.thorough))
     for sample in made:
-        yield Case("plain", sample, sample.label, gradient and main and sample.label != "denormals")
+        # Gradients of special values are nobody's promise.
+        special = sample.label == "denormals" or sample.label.startswith(SPECIAL)
+        yield Case("plain", sample, sample.label, gradient and main and not special)
+    # Lists, and elementwise operators.
+    whole = [s for s in made if s.label == f"{generated.LARGE} elements"]
+    if main and whole and entry.info.inplace_variant is not None and not isinstance(entry.info, ReductionOpInfo):
+        yield Case("in-place", whole[0], f"in-place, {whole[0].label}")
     if entry.name not in expectations.NONDETERMINISTIC:
         biggest = max((first, *made), key=lambda s: sum(t.numel() for t in s.tensors()))
         yield Case("twice", biggest, "the same call twice")

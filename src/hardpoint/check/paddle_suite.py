@@ -15,13 +15,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from hardpoint.check import runner, suite
+from hardpoint.check.fork_server import ForkServer
 from hardpoint.check.paddle_worker import Job
 
 #: Seconds that one file may take on the device, and again on the CPU.
 TIMEOUT = 120.0
 #: Shipped exclusions.
 EXCLUSIONS = Path(__file__).with_name("paddle_exclusions.txt")
-#: Makes Paddle build static graphs in its older intermediate representation, and run them as they are.
+#: Makes Paddle build and run static graphs in its older intermediate representation.
 OLD_IR = {"FLAGS_enable_pir_api": "0", "FLAGS_enable_pir_in_executor": "0"}
 #: Where Paddle's test library lies in a checkout, relative to its folder ``test``.
 _LIBRARY = ("legacy_test", "", "rnn")
@@ -55,7 +56,7 @@ def find_library(files: Iterable[Path], library: Path | None) -> list[str]:
 
 
 class _Runner:
-    """Runs files in processes of their own."""
+    """Runs each file in its own process, forked from one that has imported Paddle."""
 
     def __init__(
         self,
@@ -73,10 +74,36 @@ class _Runner:
         self.timeout = timeout
         quiet = {"GLOG_minloglevel": "2", "PYTHONWARNINGS": "ignore"}
         self.env = {**os.environ, **quiet, "HARDPOINT_DEVICE": device, **env}
+        self._servers = threading.local()  # one for each thread
+        self._started: list[ForkServer] = []
+
+    def _server(self) -> ForkServer:
+        if not hasattr(self._servers, "one"):
+            self._servers.one = ForkServer("hardpoint.check.paddle_worker", self.env)
+            self._started.append(self._servers.one)
+        server: ForkServer = self._servers.one
+        return server
+
+    def close(self) -> None:
+        """End the processes."""
+        for server in self._started:
+            server.stop()
 
     def tests(self, file: Path, device: str, only: Sequence[str]) -> suite.Outcome:
-        """Run a file's tests; a crash fails the test it happens in, and the rest runs in a new process."""
+        """Run a file's tests; a crash fails the test it happens in, and the rest runs in a new process.
+
+        The test in which the file's time runs out gets as much again, alone.
+        """
         outcome = suite.Outcome()
+        running = self._tests(file, device, only, outcome)
+        if running and list(only) != [running] and not self.stop.is_set():
+            alone = suite.Outcome()
+            self._tests(file, device, [running], alone)
+            outcome.statuses.update(alone.statuses)
+        return outcome
+
+    def _tests(self, file: Path, device: str, only: Sequence[str], outcome: suite.Outcome) -> str:
+        """Returns the test in which the file's time ran out, if any."""
         limit, deadline = runner.LOADING, time.monotonic() + runner.LOADING
 
         def expired() -> str:
@@ -92,19 +119,19 @@ class _Runner:
             while True:
                 log.unlink(missing_ok=True)
                 job = Job(str(file), str(log), device, self.library, list(only), outcome.finished)
-                ended = suite.run_process("hardpoint.check.paddle_worker", job.argument(), self.env, expired)
+                ended = self._server().run(job.argument(), expired)
                 running = outcome.read(log)
                 if not ended or self.stop.is_set():
-                    return outcome
+                    return ""
                 outcome.fail(running or "import", ended)
                 late = time.monotonic() >= deadline
                 if late:
                     outcome.skip_rest()
                 if late or not running:
-                    return outcome
+                    return running
 
     def run(self, file: Path) -> suite.FileResult:
-        """Run a file on the device, and again on the CPU what failed."""
+        """Run a file on the device, and its failed tests again on the CPU."""
         for exclusion in self.exclusions:
             if exclusion.matches(file.name):
                 return suite.FileResult(
@@ -139,7 +166,10 @@ def run(
     files_runner = _Runner(
         device, find_library(files, library), timeout, OLD_IR if old_ir else {}, suite.read_exclusions(exclusions), stop
     )
-    results = suite.run_units(files, files_runner.run, jobs, stop, progress)
+    try:
+        results = suite.run_units(files, files_runner.run, jobs, stop, progress)
+    finally:
+        files_runner.close()
     return suite.SuiteReport(
         "Paddle's tests",
         device,

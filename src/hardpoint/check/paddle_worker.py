@@ -1,6 +1,6 @@
 """Run one of Paddle's test files on the mounted device, or on the CPU, without editing it.
 
-The process gets one JSON argument (:class:`Job`) and writes the log that :mod:`hardpoint.check.suite_worker` describes.
+A process gets one JSON argument (:class:`Job`) and writes the log that :mod:`hardpoint.check.suite_worker` describes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import random
 import re
 import runpy
 import sys
+import tempfile
 import types
 import unittest
 from collections.abc import Callable
@@ -19,10 +20,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import hardpoint.paddle
+from hardpoint.check import fork_server, paddle_script
+from hardpoint.check.paddle_names import FOREIGN
 from hardpoint.check.suite_worker import Log, is_fixture, name_of, owner, tests_of
 
-#: Device names that test files are written for; they mean the device under test.
-FOREIGN = ("npu", "gpu", "xpu", "mlu", "gcu", "sdaa", "metax_gpu", "iluvatar_gpu", "intel_hpu", "custom_cpu")
+_BUILT_IN = ("gpu", "xpu")  # Paddle's own
 _PLACED = re.compile(r"\bCustomPlace\b|custom_device")
 
 
@@ -34,19 +37,19 @@ class Job:
     log: str
     #: Name of the mounted device, or ``cpu``.
     device: str
-    #: Folders to import from: Paddle's ``test/legacy_test`` and the like.
+    #: Folders to import from, such as Paddle's ``test/legacy_test``.
     path: list[str] = field(default_factory=list)
     #: Tests to run; all if empty.
     only: list[str] = field(default_factory=list)
     skip: list[str] = field(default_factory=list)
 
     def argument(self) -> str:
-        """The command line of the process."""
+        """The job as text."""
         return json.dumps(asdict(self))
 
 
 def _stand_in(real: type, make: Callable[..., Any]) -> type:
-    """A class in place of ``real``: calls construct with ``make``, and ``isinstance`` still means ``real``."""
+    """A class that replaces ``real``: calls construct with ``make``, and ``isinstance`` still tests for ``real``."""
 
     class Meta(type):
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -83,11 +86,12 @@ def restore_names() -> None:
 
 
 def install(device: str, replace_cpu: bool) -> None:
-    """Make test files run on ``device``. ``replace_cpu``: also where they name the CPU."""
+    """Make test files run on ``device``, with ``replace_cpu`` also where they name the CPU."""
     import paddle
     from paddle.base import core
 
     real_custom, real_cpu, real_set = core.CustomPlace, core.CPUPlace, paddle.device.set_device
+    real_convert = paddle.device._convert_to_place
     mounted = tuple(core.get_all_custom_device_type())
 
     def place(index: int = 0) -> Any:
@@ -96,12 +100,18 @@ def install(device: str, replace_cpu: bool) -> None:
     def custom(name: str, index: int = 0) -> Any:
         return place(index) if name in FOREIGN or name == device or device == "cpu" else real_custom(name, index)
 
-    def set_device(name: Any) -> Any:
+    def rename(name: Any, replace_cpu: bool) -> Any:
         if isinstance(name, str):
             kind, _, index = name.partition(":")
             if kind in FOREIGN or (kind == "cpu" and replace_cpu) or (kind in mounted and device == "cpu"):
-                name = device if device == "cpu" or not index else f"{device}:{index}"
-        return real_set(name)
+                return device if device == "cpu" or not index else f"{device}:{index}"
+        return name
+
+    def set_device(name: Any) -> Any:
+        return real_set(rename(name, replace_cpu))
+
+    def convert(name: Any) -> Any:
+        return real_convert(rename(name, False))
 
     module: Any
     for module in (paddle, paddle.base, paddle.framework, core):
@@ -115,15 +125,42 @@ def install(device: str, replace_cpu: bool) -> None:
         # Paddle's own modules, imported by now, keep the real `core`.
         paddle.base.core = _Core(core, stand_in)
     paddle.set_device = paddle.device.set_device = set_device
+    paddle.device._convert_to_place = convert
     names = [*mounted, *FOREIGN]
     for module in (core, paddle.device):
         module.get_all_custom_device_type = lambda: list(names)
         module.is_compiled_with_custom_device = lambda name: name in names
+    native = sys.modules["paddle.base.libpaddle"]
+    for module, function in ((core, "get_custom_device_count"), (native, "_get_device_min_chunk_size")):
+        setattr(module, function, _with_name(getattr(module, function), device))
+    for function in ("get_available_device", "get_available_custom_device"):
+        setattr(core, function, _with_foreign_names(getattr(core, function), device))
     vendor = types.ModuleType("paddle_custom_device")
-    # The newest toolkit, for which no test is skipped.
+    # Pretend to have the newest toolkit, so that no test is skipped.
     vendor.npu = types.SimpleNamespace(version=lambda: {"cann": "8.0.0"})  # type: ignore[attr-defined]
     sys.modules["paddle_custom_device"] = vendor
+    # In static mode: `enable_static` restores the device that was current when Paddle entered dynamic mode, which was
+    # the CPU in the server.
+    paddle.enable_static()
     real_set("cpu" if device == "cpu" else device)
+    paddle.disable_static()
+
+
+def _with_name(original: Callable[[str], int], device: str) -> Callable[[str], int]:
+    """A function of a kind of device that takes the other names for this one."""
+    return lambda name: original(device if name in FOREIGN else name)
+
+
+def _with_foreign_names(original: Callable[[], list[str]], device: str) -> Callable[[], list[str]]:
+    """A list of devices, such as ``sim:1``, that has those of this kind under the other names, too."""
+
+    def available() -> list[str]:
+        found = original()
+        parts = [name.partition(":") for name in found]
+        indices = [index or "0" for kind, _, index in parts if kind == device]
+        return [*found, *(f"{name}:{index}" for name in FOREIGN if name not in _BUILT_IN for index in indices)]
+
+    return available
 
 
 def _adapt_op_test(module: Any, device: str) -> None:
@@ -137,7 +174,7 @@ def _adapt_op_test(module: Any, device: str) -> None:
 
 
 def _without_primitives(check: Callable[..., Any]) -> Callable[..., Any]:
-    """An ``OpTest`` method that does not ask into which primitive operators Paddle decomposes a program."""
+    """An ``OpTest`` method without the check of Paddle's decomposition into primitive operators."""
 
     @functools.wraps(check)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -167,7 +204,7 @@ def _late_error(device: str) -> str:
     try:
         paddle.device.synchronize(f"{device}:0")
     except Exception as error:
-        return f"found when the test was over: {type(error).__name__}: {error}"[:1200]
+        return f"reported after the test: {type(error).__name__}: {error}"[:1200]
     return ""
 
 
@@ -199,10 +236,10 @@ def main(argument: str) -> None:
     file = Path(job.file)
     sys.path[:0] = [str(file.parent), *job.path]
     os.chdir(file.parent)
-    import hardpoint
-
+    hardpoint.paddle.mount()
     restore_names()
     _alias_tests([*job.path, str(file.parent)])
+    paddle_script.redirect(job.device)
     install(job.device, replace_cpu=_PLACED.search(file.read_text()) is None)
     with open(job.log, "a") as stream:
         log = Log(stream, before=_seed, settle=lambda: _late_error(job.device))
@@ -228,7 +265,18 @@ def main(argument: str) -> None:
         log.write_tiers(hardpoint.counters())
 
 
+def load() -> None:
+    """Import Paddle without its plug-ins, none of which may be mounted before a fork."""
+    variable = "CUSTOM_DEVICE_ROOT"
+    given = os.environ.get(variable)
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ[variable] = empty
+        import paddle  # noqa: F401
+    os.environ.pop(variable)
+    if given is not None:
+        os.environ[variable] = given
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
-    sys.stdout.flush()
-    os._exit(0)  # some test files leave threads behind
+    load()
+    fork_server.serve(main)

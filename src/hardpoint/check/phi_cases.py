@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 TABLE = Path(__file__).with_name("phi_cases.txt")
-#: Shapes for operators that are not in the table, by their number of tensors.
+#: Shapes for operators that are not in the table, by number of tensors.
 DEFAULT_SHAPES: dict[int, tuple[tuple[str, ...], ...]] = {
     1: (("[3,4]",), ("[]",), ("[0,3]",), ("[2,3,4,5]",), ("[9,131]",)),
     2: (("[3,4]", "[3,4]"), ("[3,4]", "[4]"), ("[2,1,4]", "[3,1]"), ("[]", "[3]"), ("[0,3]", "[3]"), ("[9,131]",) * 2),
     3: (("[3,4]",) * 3,),
 }
-#: Dtypes of tensors with a letter of their own.
+#: Dtypes with their own letter.
 _FIXED = {"f": "float32", "b": "bool", "i": "int64", "j": "int32", "e": "uint8"}
 _TENSOR = re.compile(r"([xpqunalfbije])(?:(\[[\d,\s]*\])(?:<(\d+))?|=(.+))$")
 _TOKEN = re.compile(
@@ -58,7 +58,7 @@ class TensorSpec:
         return self.kind not in _FIXED
 
     def dtype(self, tested: str) -> str:
-        """Its dtype if the tested one is ``tested``."""
+        """Its dtype when ``tested`` is the tested dtype."""
         return _FIXED.get(self.kind, tested)
 
     def array(self, tested: str, rng: np.random.Generator) -> NDArray[Any]:
@@ -134,7 +134,7 @@ class Case:
 
 
 def flat(values: Iterable[Any]) -> Iterator[Any]:
-    """Arguments without their lists of tensors."""
+    """Arguments with lists of tensors flattened."""
     for value in values:
         if isinstance(value, list) and any(isinstance(item, TensorSpec) for item in value):
             yield from value

@@ -27,11 +27,11 @@ from rich.table import Table
 from hardpoint.check.phi_worker import DTYPES, Record
 from hardpoint.check.runner import WorkerDied, WorkerProcess
 
-#: The worst comes first: a kernel has the worst verdict of its calls. ``not compared``: the CPU kernel gave no result.
+#: Verdicts, worst first: a kernel has the worst verdict of its calls. ``not compared``: the CPU kernel gave no result.
 VERDICTS = ("crashed", "wrong", "unwritten", "refused", "same", "not compared", "not generated")
 BAD = VERDICTS[:4]
 TIMEOUT = 120.0
-#: Processes that an entry may end before the rest of it is given up.
+#: Number of processes that an entry may crash before the rest of it is given up.
 MAX_DEATHS = 5
 COMMAND = (sys.executable, "-m", "hardpoint.check.phi_worker")
 
@@ -46,8 +46,7 @@ class KernelResult:
     calls: int = 0
     #: Calls by tier.
     tiers: Counter[str] = field(default_factory=Counter)
-    #: Of the worst call: the operator's call, what is wrong, and the file for ``hardpoint replay``. If there was none,
-    #: why not.
+    #: The worst call: the operator's call, the defect, the file for ``hardpoint replay``. Without a call, the reason.
     call: str = ""
     detail: str = ""
     saved: str = ""
@@ -203,7 +202,7 @@ def _run_entry(worker: WorkerProcess, request: dict[str, Any]) -> tuple[list[Rec
             skip.append(key)
             if place == "cpu":
                 ended.append(f"{dtype}: the process ended in {call} on the CPU")
-            else:  # which kernel it was is not known: the entry stands for it
+            else:  # the kernel is not known, so the entry's name stands for it
                 crashes.append(Record(request["entry"], dtype, "crashed", "", str(death)[:600], call))
     return records + crashes, ended
 

@@ -36,21 +36,21 @@ DTYPES = (
     *("float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8", "uint8", "bool"),
     *("complex64", "complex128"),
 )
-#: Dtypes in which the operator's own results are compared, with the error relative to the largest element: several
-#: kernels in a row may round. Each kernel by itself is held to the tolerances of :mod:`hardpoint.check.numerics`.
-#: Paddle passes most attributes in float32, and some CPU kernels compute with them before they widen.
+#: Dtypes in which the operator's own results are compared, with the tolerance relative to the largest element: several
+#: kernels in a row may round. A single kernel must meet the tolerances of :mod:`hardpoint.check.numerics`. Paddle
+#: passes most attributes in float32, and some CPU kernels compute with them before widening.
 TOLERANCES = {"float32": 1e-4, "float64": 1e-6, "complex64": 1e-4, "complex128": 1e-6}
 MAX_BYTES = 1 << 30
 ENDED = "it ended the process"
 #: Positions of results with private contents, such as the state of a dropout.
 PRIVATE_RESULTS = {"rnn": (1,)}
-#: Kernels whose results may differ from the CPU's by more than rounding.
+#: Kernels whose results may differ from the CPU's by more than rounding errors.
 _LOOSE = {name for name, _ in SINGLE_PRECISION} | RANDOM | TIE_BREAKING | NOT_UNIQUE | UNDEFINED
 
 
 @dataclass
 class Record:
-    """What one call of a kernel showed. ``verdict``: same, wrong, unwritten, refused, or not compared."""
+    """The outcome of one kernel call. ``verdict``: same, wrong, unwritten, refused, or not compared."""
 
     kernel: str
     dtype: str
@@ -107,7 +107,7 @@ class Recorder(Tool[Comparison]):
 
 
 def _is_poisoned(call: Call, report: Report) -> bool:
-    """Whether an output that is wrong still has elements of the byte that memory was filled with."""
+    """Whether a wrong output still contains the byte that memory was filled with."""
     wrong = {tensor["name"] for tensor in report["tensors"] if tensor["wrong"]}
     for position, tensor in enumerate(tensors(call.results)):
         if f"output {position}" in wrong and tensor.has_memory:
@@ -379,7 +379,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def _seed(paddle: Any, like: Any) -> Any:
-    """Another gradient for each element."""
+    """An output gradient with a different value for each element."""
     count = int(np.prod(like.shape))
     seed = paddle.to_tensor(np.linspace(0.5, 1.5, count, dtype="float64").reshape(like.shape))
     return seed.astype(like.dtype)
@@ -476,7 +476,7 @@ def main() -> None:
             nonlocal sent
             records = sweep.recorder.records[sent:]
             sent += len(records)
-            # What is sent survives the end of the process.
+            # Sent messages survive a crash of the process.
             respond(at=at, records=[asdict(record) for record in records])
 
         records, skipped = sweep.run(request["entry"], request["dtypes"], step)

@@ -133,12 +133,12 @@ def _rows(results: Iterable[Result]) -> Iterable[tuple[object, ...]]:
 def _facts(report: Report) -> list[tuple[str, str]]:
     """What was run, when and where."""
     options = {name: value for name, value in report.options.items() if value not in ("", [], None, False)}
-    told = (f"{name}: {', '.join(v) if isinstance(v, list) else v}" for name, v in options.items())
+    shown = (f"{name}: {', '.join(v) if isinstance(v, list) else v}" for name, v in options.items())
     return [
         ("device", report.device),
         ("date", report.date or "unknown"),
         ("versions", ", ".join(f"{name} {version}" for name, version in report.versions.items())),
-        ("options", "; ".join(told)),
+        ("options", "; ".join(shown)),
         ("duration", f"{report.seconds:.0f} s"),
         *([("interrupted", f"{report.interrupted} entries were not run")] if report.interrupted else []),
     ]
@@ -149,9 +149,9 @@ def html(report: Report, path: str | Path) -> None:
     totals = []
     for mode in report.modes():
         tested, right, strict = report.percentages(mode)
-        words = ", ".join(f"{n} {v}" for v, n in report.verdicts(mode).items())
+        verdicts = ", ".join(f"{n} {v}" for v, n in report.verdicts(mode).items())
         without = f"{strict:.1f}%" if mode in TIERED else ""
-        totals.append((mode, len(report.of(mode)), tested, f"{right:.1f}%", without, words))
+        totals.append((mode, len(report.of(mode)), tested, f"{right:.1f}%", without, verdicts))
     heads = ("mode", "entries", "tested", "correct in some tier", "no CPU-tier call", "verdicts")
     sections = [("Summary", _html.table("summary", heads, totals, filtered=False))]
     if bad := [r for r in report.results if r.verdict in BAD]:
@@ -199,9 +199,9 @@ def junit(report: Report, path: str | Path, strict: bool = False) -> None:
                 ElementTree.SubElement(case, "skipped", message=_xml(r.detail))
             elif r in wrong:
                 kind = "error" if r.verdict == "crashed" else "failure"
-                said = r.failure or f"on the CPU: {', '.join(r.cpu_operators())}"
-                element = ElementTree.SubElement(case, kind, message=_xml(f"{r.verdict}: {said[:200]}"))
-                element.text = _xml(f"{counts(r)}\n{said}")
+                message = r.failure or f"on the CPU: {', '.join(r.cpu_operators())}"
+                element = ElementTree.SubElement(case, kind, message=_xml(f"{r.verdict}: {message[:200]}"))
+                element.text = _xml(f"{counts(r)}\n{message}")
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 

@@ -137,7 +137,7 @@ class Report:
     seconds: float = 0.0
     #: When the run started, in ISO format.
     date: str = ""
-    #: Number of entries that an interrupted run has left.
+    #: Number of entries that an interrupted run did not reach.
     interrupted: int = 0
 
     def of(self, mode: str) -> list[Result]:

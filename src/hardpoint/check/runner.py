@@ -44,7 +44,7 @@ class WorkerProcess:
             self._buffer = b""
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
             pipe = subprocess.PIPE
-            # In its own session: Ctrl-C reaches this process only, which then ends the worker.
+            # In its own session, so that Ctrl-C reaches only this process, which then ends the worker.
             self._process = subprocess.Popen(
                 self.command, stdin=pipe, stdout=pipe, stderr=self._errors, start_new_session=True
             )

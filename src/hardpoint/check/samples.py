@@ -115,6 +115,11 @@ def without_gradient(sample: Sample) -> Sample:
     return sample.transform(lambda v: v.detach().clone() if isinstance(v, torch.Tensor) else v)
 
 
+def copied(sample: Sample) -> Sample:
+    """Copy the tensors, which require gradients as before."""
+    return _fresh(sample, torch.clone)
+
+
 def noncontiguous(sample: Sample) -> Sample:
     """Give every tensor gaps between elements, and swap the first two dimensions in memory."""
 
@@ -143,6 +148,8 @@ def _features(sample: Sample) -> set[Any]:
     for key, value in [*enumerate(sample.args), *sample.kwargs.items()]:
         if not isinstance(value, torch.Tensor):
             found.add(("value", key, type(value)))
+            if isinstance(value, (list, tuple)) and value:
+                found.add(("elements", key, type(value[0])))
             if isinstance(value, (bool, int, str, type(None), torch.dtype, float)):
                 found.add(("value", key, repr(value)))
     return found
@@ -215,18 +222,21 @@ def from_database(entry: Any, dtype: torch.dtype, gradient: bool, limit: int) ->
         if all(t.layout is torch.strided and not t.is_quantized and not t.is_nested for t in sample.tensors()):
             made.append(sample)
     chosen = pick(made, limit)
-    # Variants need a sample that can show strides and sizes.
+    # Variants need a sample with strides and sizes.
     best = max(made, key=richness, default=None)
     if best is not None and chosen and max(map(richness, chosen)) < richness(best):
         chosen = [*chosen[:-1], best]
     return [sample.transform(_leaf) for sample in chosen]
 
 
-def richness(sample: Sample) -> tuple[bool, int, int]:
-    """Order of samples for variants: nonempty ones, since an empty one always passes, and many dimensioned tensors."""
+def richness(sample: Sample) -> tuple[bool, int, int, int, int]:
+    """Sort key of samples for variants: nonempty ones first, since an empty one always passes, then many elements."""
     tensors = sample.tensors()
     dimensioned = sum(t.dim() > 0 for t in tensors)
-    return bool(tensors) and all(t.numel() for t in tensors), min(dimensioned, 1), -sum(t.dim() == 0 for t in tensors)
+    several = sum(t.numel() > 1 for t in tensors)
+    nonempty = bool(tensors) and all(t.numel() for t in tensors)
+    rank = min(max((t.dim() for t in tensors), default=0), 3)
+    return nonempty, min(dimensioned, 1), -sum(t.dim() == 0 for t in tensors), several, rank
 
 
 def _leaf(value: Any) -> Any:

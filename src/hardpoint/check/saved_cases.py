@@ -46,7 +46,7 @@ def save(folder: Path, entry: str, dtype: str, case: Case) -> str:
 
 
 def load(path: Path) -> tuple[str, str, Case]:
-    """The entry, dtype and case in a file. Raises ``ValueError`` if it is none."""
+    """The entry, dtype and case in a file. Raises ``ValueError`` if the file is not a case."""
     try:
         content: dict[str, Any] = torch.load(path, weights_only=True)
         if content["format"] != FORMAT or content["version"] != VERSION:

@@ -14,7 +14,7 @@ POISON = 0x5B
 
 
 class Inputs:
-    """The arguments of a call before it, bit by bit."""
+    """The bits of a call's arguments before the call."""
 
     def __init__(self, sample: Sample) -> None:
         self._before = [_bytes(t) for t in sample.tensors()]
@@ -83,9 +83,9 @@ def same_bits(first: Any, second: Any) -> bool:
 
 
 class DelayedInputs:
-    """A side stream on which the inputs of a call arrive late: a kernel on another stream reads them too early."""
+    """A side stream on which a call's inputs arrive late, so that a kernel on another stream reads them too early."""
 
-    #: Copies of this many bytes, queued before the inputs are copied; not kernels, which might be the broken one.
+    #: Size of the copies queued before the inputs. Copies rather than kernels, which might be the broken part.
     COPIES, BYTES = 16, 16 << 20
 
     def __init__(self, device: str) -> None:

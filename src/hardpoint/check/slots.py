@@ -72,15 +72,16 @@ INSTEAD: dict[str, str] = {
 
 def filled_by_python(plugin: Any) -> list[str]:
     """Slots that a Python plug-in fills."""
+    from hardpoint._plugin_adapter import provided
     from hardpoint._plugin_tables import EXTENSIONS as PYTHON_EXTENSIONS
     from hardpoint._plugin_tables import OPTIONAL as PYTHON_OPTIONAL
     from hardpoint._plugin_tables import REQUIRED as PYTHON_REQUIRED
 
-    found = [*plugin._provided(PYTHON_REQUIRED), *plugin._provided(PYTHON_OPTIONAL)]
+    found = [*provided(plugin, PYTHON_REQUIRED), *provided(plugin, PYTHON_OPTIONAL)]
     for extension, slots in PYTHON_EXTENSIONS.items():
         # A table may begin with fields that are not methods.
         names = dict(zip(reversed(slots), reversed(EXTENSIONS[extension]), strict=False))
-        found += [f"{extension}.{names[name]}" for name in plugin._provided(slots)]
+        found += [f"{extension}.{names[name]}" for name in provided(plugin, slots)]
     if "compiler.compile" in found:
         found += [f"compiler.{name}" for name in ("dialect", "sizes", "release_binary")]
         found += ["compiler.binary_kinds"] if plugin.binary_kinds else []

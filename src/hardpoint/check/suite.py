@@ -27,9 +27,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hardpoint.check.fork_server import describe_end
 from hardpoint.check.suite_worker import is_fixture, owner
 
-#: In the order of the table. ``device only`` is a defect of the device.
+#: Columns of the table, in order. ``device only`` is a defect of the device.
 STATUSES = ("passed", "device only", "cpu too", "skipped", "excluded", "not run")
 #: Device-only failures printed with their message; the JSON file has all of them.
 _SHOWN = 100
@@ -160,7 +161,7 @@ def read_exclusions(path: Path) -> list[Exclusion]:
 
 
 class Outcome:
-    """What the log of a file's processes says."""
+    """The results in the log of a file's processes."""
 
     def __init__(self) -> None:
         self.statuses: dict[str, tuple[str, str]] = {}
@@ -170,7 +171,7 @@ class Outcome:
         self._planned: list[str] = []
 
     def read(self, log: Path) -> str:
-        """Add a log; returns the test that it ends in, if any."""
+        """Add a log; returns the test that was running at its end, if any."""
         running = ""
         for line in log.read_text().splitlines() if log.exists() else ():
             try:
@@ -194,7 +195,7 @@ class Outcome:
         return running
 
     def fail(self, test: str, detail: str) -> None:
-        """Record a test that ended its process."""
+        """Record a test that crashed its process."""
         self.statuses[test] = ("failed", detail)
 
     def skip_rest(self) -> None:
@@ -224,7 +225,7 @@ def judge(
 ) -> FileResult:
     """The verdicts on a file's tests, from their results on the device and of the failed ones on the CPU.
 
-    Of an interrupted run, failures that did not run on the CPU are left out.
+    If the run was interrupted, failures that did not run on the CPU are left out.
     """
     result = FileResult(file, tiers=device.tiers, cpu=device.cpu, tests=device.tests)
     for test, (status, detail) in device.statuses.items():
@@ -243,7 +244,7 @@ def judge(
 
 
 def run_process(module: str, argument: str, env: Mapping[str, str], expired: Callable[[], str]) -> str:
-    """Run ``python -m module argument``; returns how it ended, empty if well. ``expired`` says why to end it now."""
+    """Run ``python -m module argument``; returns why it failed, or empty. ``expired`` gives a reason to end it now."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             [sys.executable, "-m", module, argument],
@@ -265,9 +266,7 @@ def run_process(module: str, argument: str, env: Mapping[str, str], expired: Cal
         if status == 0:
             return ""
         output.seek(0)
-        last = [line for line in output.read().decode(errors="replace").splitlines() if line.strip()][-6:]
-    name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-    return "\n".join([f"the process ended with {name}", *last])
+        return describe_end(status, output.read())
 
 
 def run_units(

@@ -11,7 +11,7 @@ import typer
 
 from hardpoint._console import console, refuse
 from hardpoint._runtime import PluginError
-from hardpoint.check import suite
+from hardpoint.check import interruption, suite
 from hardpoint.projects import cli as projects
 
 
@@ -32,14 +32,15 @@ def run(
         console.print(f"{done}/{total} {result.file}: {found or 'no test selected'}", highlight=False)
 
     projects.use_device()
-    try:
-        report: suite.SuiteReport = suites.run(
-            paths, exclusions=exclude or suites.EXCLUSIONS, jobs=jobs, progress=advance, **options
-        )
-    except (ValueError, PluginError) as error:
-        refuse(error, "failed")
-    suite.text(report, console, blockers=blockers)
-    if json is not None:
-        report.save(json)
+    with interruption.reported():
+        try:
+            report: suite.SuiteReport = suites.run(
+                paths, exclusions=exclude or suites.EXCLUSIONS, jobs=jobs, progress=advance, **options
+            )
+        except (ValueError, PluginError) as error:
+            refuse(error, "failed")
+        suite.text(report, console, blockers=blockers)
+        if json is not None:
+            report.save(json)
     if not report.ok:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""What the processes share that run a framework's test files: names of tests, and the log.
+"""Names of tests, and the log, for processes that run a framework's test files.
 
 A process appends one JSON object per line to its log: ``{"tests": number}`` or ``{"planned": [test, ...]}`` once the
 file is imported, ``{"start": test}`` before each test, ``{"test": ..., "status": ..., "detail": ...}`` after it, and at
@@ -55,7 +55,7 @@ class Log(unittest.TestResult):
         name: Callable[[unittest.TestCase], str] = name_of,
         settle: Callable[[], str] = lambda: "",
     ) -> None:
-        """``before`` runs before each test, ``settle`` after it; it returns an error that the test left behind."""
+        """``before`` runs before each test. ``settle`` runs after it and returns an error that the test left behind."""
         super().__init__()
         self._stream = stream
         self._before = before
@@ -81,8 +81,12 @@ class Log(unittest.TestResult):
         late = self._settle()
         if late and status == "passed":
             status, detail = "failed", late
-        # A skipped subtest stands for its test, which unittest then does not report.
-        self.write(test=self._name(getattr(test, "test_case", test)), status=status, detail=detail)
+        # A skipped subtest stands for its test, which unittest then does not report. `test_case` may also be a
+        # test's own method.
+        skipped = getattr(test, "test_case", test)
+        if isinstance(skipped, unittest.TestCase):
+            test = skipped
+        self.write(test=self._name(test), status=status, detail=detail)
 
     def startTest(self, test: unittest.TestCase) -> None:
         super().startTest(test)

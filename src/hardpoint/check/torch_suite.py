@@ -91,7 +91,7 @@ def checkout_version(root: Path) -> str:
 
 
 class _Runner:
-    """Runs parts of files in processes of their own."""
+    """Runs each part of a file in its own process."""
 
     def __init__(self, job: Job, timeout: float, exclusions: Sequence[suite.Exclusion], stop: threading.Event) -> None:
         self.job = job
@@ -101,7 +101,7 @@ class _Runner:
         self.env = {**os.environ, "HARDPOINT_DEVICE": job.device}
 
     def _process(self, job: Job, folder: Path) -> str:
-        """Run a job; returns how it ended. It may be silent for ``timeout`` seconds, longer while it starts."""
+        """Run a job; returns why it failed, or empty. It may be silent for ``timeout`` seconds, longer at its start."""
         log = Path(job.log)
         log.unlink(missing_ok=True)
         job.save(folder / "job")
@@ -135,7 +135,7 @@ class _Runner:
                     return outcome
 
     def run(self, unit: tuple[Path, str, int, int]) -> suite.FileResult:
-        """Run a part of a file on the device, and again on the CPU what failed."""
+        """Run a part of a file on the device, and its failed tests again on the CPU."""
         root, file, part, parts = unit
         excluded = {}
         for exclusion in self.exclusions:
@@ -164,7 +164,7 @@ def run(
 ) -> suite.SuiteReport:
     """Run test files on the chosen device, each in ``jobs`` parts, or in one if only a sample of its tests runs.
 
-    ``pattern`` selects tests by name, ``sample`` at most so many of each file. Another ``seed`` gives another sample.
+    ``pattern`` selects tests by name, ``sample`` is the maximum per file, and ``seed`` chooses the sample.
     """
     from hardpoint import _discovery
 

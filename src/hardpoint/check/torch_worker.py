@@ -46,7 +46,7 @@ class Job:
     #: At most this many tests of the file; 0: all.
     sample: int = 0
     seed: int = 0
-    #: This process runs one of so many parts of the selected tests.
+    #: The part of the selected tests that this process runs, and the number of parts.
     part: int = 0
     parts: int = 1
     #: GiB that the process may map after the start; 0: no limit.
@@ -97,7 +97,7 @@ def _prepare(job: Job) -> None:
 
 
 def _wait_for_device() -> str:
-    """Wait for the device; an error that it reports only now belongs to this test, not to the next one."""
+    """Wait for the device: an error reported only now belongs to this test, not to the next one."""
     import torch
 
     try:

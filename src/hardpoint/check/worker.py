@@ -92,7 +92,7 @@ def limit_memory(gigabytes: float) -> None:
 
 
 def end_with_parent() -> None:
-    """Have the kernel end this process with its parent, which the terminal's signals do not reach."""
+    """Make the kernel end this process with its parent, since the terminal's signals do not reach it."""
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
