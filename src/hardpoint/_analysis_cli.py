@@ -14,7 +14,7 @@ from hardpoint.projects import cli as projects
 
 
 def report(
-    trace: Annotated[Path, typer.Argument(help="A trace that `hardpoint run --trace` wrote, also an unfinished one.")],
+    trace: Annotated[Path, typer.Argument(help="A trace written by `hardpoint run --trace`, complete or not.")],
     page: Annotated[Path, typer.Argument(help="The HTML file to write.", callback=output_file)],
 ) -> None:
     """Write the page of `hardpoint run --report` from a trace."""
@@ -33,7 +33,7 @@ def bisect(
     metric: Annotated[
         str,
         typer.Option(
-            help="Regular expression for the number to compare, in what the program prints: 'loss: (.*)'. "
+            help="Regular expression for the number to compare in the program's output: 'loss: (.*)'. "
             "The last match counts. Default: the last number, else the exit status.",
             callback=regular_expression,
         ),
@@ -43,17 +43,17 @@ def bisect(
     ] = 0.01,
     state: Annotated[
         Path | None,
-        typer.Option(help="File that remembers the runs. Default: SCRIPT.bisect.json.", callback=output_file),
+        typer.Option(help="File with the outcomes of runs. Default: SCRIPT.bisect.json.", callback=output_file),
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Forget the runs of an interrupted search.")] = False,
     save: Annotated[
         Path | None,
-        typer.Option(help="Folder for the call that is found. Default: SCRIPT.calls.", callback=output_folder),
+        typer.Option(help="Folder in which to save the wrong call. Default: SCRIPT.calls.", callback=output_folder),
     ] = None,
 ) -> None:
     """Find the operator, module and step that make a program diverge from the CPU, by running halves on the CPU.
 
-    Fails if it finds one. Each run is printed; an interrupted search goes on where it stopped.
+    Fails if it finds one. Each run is printed. An interrupted search continues where it stopped.
     """
     from hardpoint.debug.bisect import Bisect, SearchError
     from hardpoint.debug.run import check_device, find_script

@@ -1,4 +1,4 @@
-"""The console of the command line, and its one-line refusals."""
+"""The console of the command line, and one-line errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-#: Characters in a line that goes to a file or another program: enough for every table, so that no name is cut.
+#: Width of output that goes to a file or another program: enough for every table, so that no name is cut.
 PIPE_WIDTH = 100_000
 
 

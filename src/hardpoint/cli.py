@@ -6,6 +6,7 @@ The subcommands ``new``, ``test`` and ``wheel`` are in :mod:`hardpoint.projects.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,7 +117,8 @@ def _choice() -> str:
 @app.command()
 def doctor(
     program: Annotated[
-        Path | None, typer.Option(help="Run a program, and tell where its models ran and which library chose that.")
+        Path | None,
+        typer.Option(help="Run a program, and report where its models ran and which library chose that device."),
     ] = None,
     arguments: Annotated[list[str] | None, typer.Argument(help="After --: arguments of the program.")] = None,
 ) -> None:
@@ -188,7 +190,7 @@ def check(
     memory: Annotated[float, typer.Option(help="Memory limit of the worker process in GiB; 0 for none.", min=0)] = 12,
     jobs: Annotated[int, typer.Option(help="suites, paddle, phi: number of processes.", min=1)] = 2,
     sample: Annotated[int, typer.Option(help="suites: run at most this many tests of each file.", min=0)] = 0,
-    seed: Annotated[int, typer.Option(help="suites: another number gives another sample.")] = 0,
+    seed: Annotated[int, typer.Option(help="suites: seed that chooses the sample.")] = 0,
     checkout: Annotated[
         Path | None, typer.Option(help="paddle: a checkout of Paddle, for its test library. Default: the files' own.")
     ] = None,
@@ -200,8 +202,8 @@ def check(
     """Check the device against the plug-in contract, and its results against PyTorch on the CPU.
 
     ``hardpoint check suites PATH...`` runs PyTorch's own test files instead, from a checkout of it, and ``hardpoint
-    check paddle PATH...`` those of Paddle or PaddleCustomDevice. ``hardpoint check phi`` compares every kernel of
-    Paddle with its CPU kernel, with generated arguments.
+    check paddle PATH...`` those of Paddle or PaddleCustomDevice. ``hardpoint check phi`` calls every kernel of
+    Paddle with generated arguments and compares it with Paddle's CPU kernel.
     """
     from hardpoint.check import suite_command
 
@@ -329,7 +331,7 @@ def run(
     leaks: Annotated[
         bool, typer.Option("--leaks", help="Print device memory that is still in use at the end.")
     ] = False,
-    guard: Annotated[bool, typer.Option("--guard", help="Find operators that write outside of their memory.")] = False,
+    guard: Annotated[bool, typer.Option("--guard", help="Find operators that write outside their memory.")] = False,
     trace: Annotated[
         Path | None,
         typer.Option(
@@ -351,6 +353,7 @@ def run(
     try:
         path = find_script(script)
         check_device()
+        sys.argv = [str(path), *(arguments or [])]  # before the tools: they tell which program they watch
         switches = {"leaks": "1" if leaks else "", "guard": "1" if guard else ""}
         switches |= {"trace": str(trace or ""), "report": str(report or "")}
         enable(fallback=fallback, compare=compare, dump=dump, nan=nan, record=record, **switches)

@@ -1,7 +1,8 @@
-"""``hardpoint doctor --program``: runs a program and tells where its models ran, and who called them."""
+"""``hardpoint doctor --program``: runs a program and reports where its models ran, and which library called them."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import sysconfig
 import threading
@@ -19,7 +20,7 @@ class ModelUse:
     """Calls of a model, or steps of an optimizer, with parameters on one type of device.
 
     Attributes:
-        what: Name of the class.
+        what: Name of the class of the model or optimizer.
         device: Device type of the parameters.
         caller: The library that the program called, with the file and line there, or the program's own.
         calls: Number of calls.
@@ -33,13 +34,14 @@ class ModelUse:
 
 @dataclass
 class Watch:
-    """Follows calls of outermost modules and steps of optimizers."""
+    """Counts calls of outermost modules and steps of optimizers."""
 
     script: Path
     uses: dict[tuple[str, str], ModelUse] = field(default_factory=dict)
+    cuda: dict[str, str] = field(default_factory=dict)  # line of the program -> what it asks of torch.cuda
 
     def start(self) -> None:
-        """Follow them until the process ends."""
+        """Count until the process ends."""
         from torch.nn.modules import module as modules
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -59,6 +61,25 @@ class Watch:
         modules.register_module_forward_pre_hook(enter)
         modules.register_module_forward_hook(leave, always_call=True)
         register_optimizer_step_post_hook(step)
+        self._follow_cuda("is_available", "asks whether CUDA is available")
+        self._follow_cuda("_lazy_init", "uses CUDA")
+
+    def _follow_cuda(self, name: str, what: str) -> None:
+        """Note the lines of the program itself that need CUDA. Libraries ask for every device that they know."""
+        import torch
+
+        original = getattr(torch.cuda, name)
+
+        @functools.wraps(original)
+        def follow() -> Any:
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and _is_torch(Path(frame.f_code.co_filename)):
+                frame = frame.f_back
+            if frame is not None and Path(frame.f_code.co_filename).parent == self.script.parent:
+                self.cuda.setdefault(f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}", what)
+            return original()
+
+        setattr(torch.cuda, name, follow)
 
     def _count(self, what: str, parameters: Iterator[Any]) -> None:
         if (parameter := next(iter(parameters), None)) is None:
@@ -69,7 +90,7 @@ class Watch:
         self.uses[key].calls += 1
 
     def _caller(self, frame: FrameType | None) -> str:
-        """The library that the program itself called, which is the one that chose the device."""
+        """The library that the program itself called: that one chose the device."""
         own: FrameType | None = None
         inside: FrameType | None = None
         while frame is not None:
@@ -116,6 +137,9 @@ def run(script: Path, arguments: list[str]) -> Iterator[Finding]:
     use = usage.operator_use()
     counts = f"{use.device:,} operators on {name}, {use.cpu:,} on CPU tensors"
     yield Finding("operators", not use.unused, counts if not use.unused else usage.message(name, use, str(script)))
+    for line, what in watch.cuda.items():
+        advice = f"take the device from torch.accelerator.current_accelerator(): it is {name} here"
+        yield Finding("CUDA", False, f"{line} {what}", advice, needed=use.unused or not ended)
     for model in watch.uses.values():
         where = f"{model.calls:,} calls on {model.device}, by {model.caller or 'unknown code'}"
         advice = (

@@ -12,9 +12,9 @@ import pytest
 import torch  # noqa: F401  (knows which operators are random)
 from plugin_tools import ROOT
 
+from hardpoint.debug._bisect.history import History, Outcome, SearchError, diverges, find_metric
 from hardpoint.debug._bisect.minimize import minimal_subset, smallest_prefix
 from hardpoint.debug._bisect.trial import Selection, _is_random
-from hardpoint.debug._bisect.trials import Outcome, SearchError, Trials, diverges, find_metric
 from hardpoint.debug.bisect import Bisect, Culprit
 
 
@@ -79,7 +79,7 @@ class Search:
         self.lines: list[str] = []
         self.stop_after = 1000
         (folder / "train.py").write_text("")
-        monkeypatch.setattr(Trials, "_execute", self._execute)
+        monkeypatch.setattr(History, "_execute", self._execute)
 
     def _execute(self, selection: Selection, located: list[str], save: str) -> Outcome:
         if len(self.executed) == self.stop_after:
@@ -123,8 +123,18 @@ def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
     second = Search(tmp_path, monkeypatch)
     assert second.run().operators == ["aten::mm"]
     assert first.executed + second.executed == whole.executed
-    assert "going on with 6 runs" in second.lines[0]
-    # Another version of the program starts over.
+    assert "continuing with 6 runs" in second.lines[0]
+    # A finished search starts over: its kernels may have been mended.
+    again = Search(tmp_path, monkeypatch)
+    again.run()
+    assert again.executed == whole.executed
+    assert "was finished: starting over" in again.lines[0]
+    # Another version of the program starts over, too.
+    (tmp_path / "state.json").unlink()
+    third = Search(tmp_path, monkeypatch)
+    third.stop_after = 6
+    with pytest.raises(KeyboardInterrupt):
+        third.run()
     third = Search(tmp_path, monkeypatch)
     (tmp_path / "train.py").write_text("# changed")
     third.run()

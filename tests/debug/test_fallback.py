@@ -179,7 +179,7 @@ def test_the_environment_at_the_start(run_python):
         "import torch, hardpoint\na = torch.ones(2, 2, device='sim')\na @ a\nprint(hardpoint.counters()['aten::mm'])"
     )
     assert run_python(program, HARDPOINT_FALLBACK="mm").stdout == "{'cpu': 1}\n"
-    done = run_python(program, HARDPOINT_FALLBACK="mm=what", check=False)
+    done = run_python(program, HARDPOINT_FALLBACK="mm=what", check=False, fresh=True)
     assert done.returncode != 0
     assert "HARDPOINT_FALLBACK: fallback rule 'mm=what'" in done.stderr
     assert "Traceback" not in done.stderr

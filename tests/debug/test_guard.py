@@ -1,14 +1,13 @@
-"""Guard zones: operators that write outside of their memory."""
+"""Guard zones: operators that write outside their memory."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from fork_server import run_python
 
 import hardpoint
 from hardpoint.check.mutants import kernel_mutants
@@ -87,12 +86,12 @@ def test_run_with_guard(tmp_path: Path) -> None:
         "x = torch.ones(1000, device='sim')\n"
         "y = x + x\n"
     )
-    command = [sys.executable, "-m", "hardpoint.cli", "run", "--guard", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "HARDPOINT_DEVICE": "sim"})
+    command = ["-m", "hardpoint.cli", "run", "--guard", script]
+    done = run_python(command, env={**os.environ, "HARDPOINT_DEVICE": "sim"}, text="torch")
     assert done.returncode == 1, done.stderr
     assert "bytes past the end of a block of 4000 bytes" in done.stderr
     assert "script.py:6" in done.stderr
-    assert "wrote outside of their memory" in done.stderr
+    assert "wrote outside their memory" in done.stderr
 
 
 def test_zones_are_off_outside_the_tool() -> None:

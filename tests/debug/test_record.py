@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import wrong_kernels
+from fork_server import run_python
 
 import hardpoint
 from hardpoint.debug.record import environment
@@ -89,7 +88,7 @@ def test_a_failing_call_fails_again(tmp_path: Path):
     program = tmp_path / "report.py"
     program.write_text(load(file).script("sim"))
     assert len(program.read_text().splitlines()) <= 30
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    done = run_python([program])
     assert done.returncode == 1
     assert "cannot be multiplied" in done.stderr
 

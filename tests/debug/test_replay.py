@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import wrong_kernels
+from fork_server import run_python
 
 import hardpoint
 from hardpoint.debug._saved.torch import save
@@ -88,7 +87,7 @@ def test_a_script_for_a_bug_report(tmp_path: Path):
     program.write_text(load(file).script("sim"))
     assert len(program.read_text().splitlines()) <= 30
     file.unlink()  # the script needs no other file
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    done = run_python([program])
     assert done.returncode == 0, done.stderr  # that process has no wrong kernel
     wrong = program.read_text().replace(
         "import hardpoint\n",
@@ -96,7 +95,7 @@ def test_a_script_for_a_bug_report(tmp_path: Path):
         1,
     )
     program.write_text(wrong)
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    done = run_python([program])
     assert done.returncode == 1
     assert "not close" in done.stderr or "not equal" in done.stderr
 

@@ -7,10 +7,10 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fork_server import run_python
 from plugin_tools import ROOT
 
 # Each test starts processes that import torch.
@@ -37,11 +37,8 @@ a * a
 
 def run(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HARDPOINT_")}
-    return subprocess.run(
-        [sys.executable, "-m", "hardpoint.cli", *map(str, arguments)],
-        **{"capture_output": True, "text": True, "cwd": folder},
-        env={**environment, "HARDPOINT_DEVICE": "sim", "COLUMNS": "300", "TERM": "dumb"},
-    )
+    environment |= {"HARDPOINT_DEVICE": "sim", "COLUMNS": "300", "TERM": "dumb"}
+    return run_python(["-m", "hardpoint.cli", *arguments], cwd=folder, env=environment, text="torch")
 
 
 @pytest.fixture

@@ -120,10 +120,21 @@ def test_operators_and_the_kernel_to_write_next(tmp_path: Path) -> None:
     assert ("compile fast", "vendor") not in rows
     assert found.typical_call == 10
     assert found.advice == [
-        figures.Advice("slow", "cpu", 2, 300, 280),
-        figures.Advice("whole", "decomposition", 1, 60, 50),
+        figures.Advice("slow", "cpu", 2, 300, 0, 280),
+        figures.Advice("whole", "decomposition", 1, 60, 0, 50),
     ]
     assert (found.cpu_time, found.cpu_bytes) == (300, 400)
+
+
+def test_a_wait_for_earlier_kernels_is_no_gain(tmp_path: Path) -> None:
+    found = compute(
+        tmp_path,
+        call("big", 0, 10),
+        kernel("big", 5, 505),  # 490 of it inside the call
+        call("slow", 20, 600, "cpu", "a.py:5"),
+        copy("copy to host", 515, 20, 100, "slow"),
+    )
+    assert found.advice == [figures.Advice("slow", "cpu", 1, 600, 490, 600 - 490 - 10)]
 
 
 def test_owners_of_the_peak(tmp_path: Path) -> None:
@@ -169,7 +180,11 @@ def test_the_page_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_an_empty_run_and_other_files(tmp_path: Path) -> None:
-    assert "ran nothing on a device" in page.render(compute(tmp_path))
+    empty = page.render(compute(tmp_path))
+    assert "ran nothing on a device" in empty
+    assert "Use the device" in empty
+    assert "Nothing stands out" not in empty
+    assert empty.count("No operator of a device ran.") == 2
     other = tmp_path / "other.json"
     other.write_text('{"traceEvents": []}')
     with pytest.raises(ValueError, match="not a trace that Hardpoint wrote"):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fork_server import run_python
 from plugin_tools import ROOT
 
 from hardpoint.debug._report import figures, trace_data
@@ -71,8 +72,8 @@ def environment(**variables: str) -> dict[str, str]:
 
 def run(folder: Path, program: str, *arguments: str, device: dict[str, str] = SIM) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(program)
-    command = [sys.executable, "-m", "hardpoint.cli", "run", *arguments, "train.py"]
-    return subprocess.run(command, cwd=folder, env=environment(**device), capture_output=True, text=True)
+    command = ["-m", "hardpoint.cli", "run", *arguments, "train.py"]
+    return run_python(command, cwd=folder, env=environment(**device), text=program)
 
 
 class Rows:
@@ -81,6 +82,7 @@ class Rows:
     def __init__(self, file: Path) -> None:
         self.events: list[Event] = json.loads(file.read_text())
         names = {e["pid"]: e["args"]["name"] for e in self.events if e["name"] == "process_name"}
+        assert names.pop(self.events[0]["pid"]) == "train.py"
         slices = [e for e in self.events if e["ph"] == "X"]
         self.devices = set(names.values())
         launched = {e["id"]: e["ts"] for e in self.events if e["ph"] == "s"}
@@ -98,7 +100,7 @@ class Rows:
 
 
 def check(rows: Rows, device: str) -> None:
-    """What holds for every trace."""
+    """Invariants of every trace."""
     assert rows.devices == {device}
     # One slice per counted call.
     called = Counter((e["name"], e["cat"]) for e in rows.operators)
@@ -137,7 +139,7 @@ def check(rows: Rows, device: str) -> None:
         around = slices[launch["tid"]]
         before = around[: bisect_right(around, (launch["ts"], float("inf"), ""))]
         assert any(end >= launch["ts"] and name in (e["args"].get("operator"), e["name"]) for _, end, name in before), e
-    # What is allocated is what was allocated and not freed.
+    # The counter is the sum of all allocations that were not freed.
     live: dict[int, int] = {}
     for e in rows.memory:
         happened = e["memory"]
@@ -156,7 +158,7 @@ def test_torch_on_sim(tmp_path: Path) -> None:
     rows = Rows(tmp_path / "trace.json")
     check(rows, "sim:0")
     assert rows.counters["aten::addmm"] == {"vendor": 2 * STEPS}
-    assert {e["args"]["timed by"] for e in rows.work} <= {"device events", "plug-in"}
+    assert {e["args"]["timed by"] for e in rows.work} == {"plug-in"}
     # The bias is added to the product.
     forward = [e["name"] for e in rows.kernels()]
     first = forward.index("matmul")
@@ -274,7 +276,7 @@ with profile() as found:
     b = b @ a
 b = b * a
 kernels = [e.name for e in found.events() if e.device_type == torch.autograd.DeviceType.PrivateUse1]
-assert torch.__version__ < "2.13" or kernels == ["matmul"], kernels
+assert kernels == ["matmul"], kernels
 """
     done = run(tmp_path, program, "--trace", "trace.json")
     assert done.returncode == 0, done.stderr

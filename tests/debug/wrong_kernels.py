@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 import hardpoint
-from hardpoint.check.raw_memory import FLOAT, INT, tensor_at
+from hardpoint._dlpack import CODES as DLPACK_CODES
+from hardpoint.check.raw_memory import tensor_at
 from hardpoint.kernels import Kernel
 
 #: DLPack codes of the dtypes in these tests, all of 32 bits.
-CODES = {"int32": INT, "float32": FLOAT}
+CODES = {"int32": DLPACK_CODES["int"], "float32": DLPACK_CODES["float"]}
 
 
 def view(tensor: Any) -> torch.Tensor:

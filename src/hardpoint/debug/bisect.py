@@ -9,27 +9,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hardpoint.debug._bisect.history import History, Outcome, SearchError, diverges
 from hardpoint.debug._bisect.minimize import minimal_subset, smallest_prefix
 from hardpoint.debug._bisect.trial import Selection
-from hardpoint.debug._bisect.trials import Outcome, SearchError, Trials, diverges
 
 __all__ = ["Bisect", "Culprit", "SearchError"]
 
-#: Relative difference of the metric from which a run counts as diverged.
+#: A run diverges if its metric differs by more than this, relatively.
 TOLERANCE = 0.01
 
 
 @dataclass
 class Culprit:
-    """What makes the run diverge."""
+    """The cause of the divergence."""
 
     #: The smallest set of operators. Empty: the run does not diverge.
     operators: list[str] = field(default_factory=list)
-    #: Paths of the modules; empty if it makes no difference in which module the operators run.
+    #: Paths of the modules; empty if the modules make no difference.
     modules: list[str] = field(default_factory=list)
-    #: The run diverges once the steps up to this one ran on the device; 0 if the program takes no steps.
+    #: The run diverges if the steps up to this one run on the device; 0 if the program takes no steps.
     step: int = 0
-    #: A file for ``hardpoint replay``.
+    #: The file of a wrong call, for ``hardpoint replay``.
     saved: str = ""
 
 
@@ -51,14 +51,19 @@ class Bisect:
         self.tolerance = tolerance
         self.save = save or Path(f"{script.stem}.calls")
         self._say = say
-        self.trials = Trials(script, arguments, metric, state or Path(f"{script.stem}.bisect.json"), restart, say)
+        self.history = History(script, arguments, metric, state or Path(f"{script.stem}.bisect.json"), restart, say)
         self.reference = Outcome(0, None)
         self.all_on_device = Outcome(0, None)
 
     def search(self) -> Culprit:
         """Run the trials. Raises :class:`SearchError` if the program cannot be searched."""
+        culprit = self._search()
+        self.history.finish()
+        return culprit
+
+    def _search(self) -> Culprit:
         self.all_on_device = self._run(Selection(), "all on the device")
-        self.trials.fixed = self.all_on_device.random
+        self.history.fixed = self.all_on_device.random
         self.reference = self._run(Selection(operators=[]), "all on the CPU")
         if self.reference.status != 0 and self.all_on_device.status == self.reference.status:
             raise SearchError(f"the program also ends with status {self.reference.status} on the CPU")
@@ -69,7 +74,7 @@ class Bisect:
         candidates = [
             name
             for name, _ in sorted(self.all_on_device.operators.items(), key=lambda entry: (-entry[1], entry[0]))
-            if name not in self.trials.fixed
+            if name not in self.history.fixed
         ]
         if not candidates:
             raise SearchError("the run diverges, but no operator other than random ones ran on the device")
@@ -111,16 +116,16 @@ class Bisect:
 
     def _save_call(self, culprit: Culprit) -> None:
         selection = Selection(culprit.operators, culprit.modules or None, culprit.step or None)
-        # Not remembered: the file may have been deleted since.
-        culprit.saved = self.trials.execute_and_save(selection, str(self.save)).saved
+        # Not saved: the file may have been deleted since.
+        culprit.saved = self.history.execute_and_save(selection, str(self.save)).saved
 
     def _run(self, selection: Selection, label: str, located: list[str] | None = None) -> Outcome:
-        outcome, known = self.trials.run(selection, located=located)
+        outcome, known = self.history.run(selection, located=located)
         verdict = ""
         if selection.operators is not None and selection.operators:
             verdict = "  diverges" if self._diverges(outcome) else "  agrees"
         again = "  (known)" if known else ""
-        self._say(f"{self.trials.number:3d}  {outcome.show():>14}{verdict}  {label}{again}")
+        self._say(f"{self.history.number:3d}  {outcome.show():>14}{verdict}  {label}{again}")
         return outcome
 
     def _diverges(self, outcome: Outcome) -> bool:

@@ -18,18 +18,18 @@ from hardpoint.debug._tool.reports import ReportWriter, format_argument, format_
 
 #: all: report every call; mismatches: only wrong ones; stop: raise at the first wrong one.
 MODES = ("all", "mismatches", "stop")
-#: Wrong calls that ``findings`` keeps.
+#: Maximum number of wrong calls in ``findings``.
 MAX_FINDINGS = 200
 #: Calls with more bytes of inputs are not compared.
 MAX_BYTES = 1 << 30
 
 
-#: The comparison that was started last, for reports about the run.
+#: The latest comparison, for reports about the run.
 _latest: list[Compare] = []
 
 
 def latest() -> Compare | None:
-    """The comparison that was started last, running or not."""
+    """The latest comparison, running or not."""
     return _latest[0] if _latest else None
 
 
@@ -160,7 +160,7 @@ def format_report(report: Report) -> str:
 
 
 def describe_difference(report: Report) -> str:
-    """What is wrong with a call, on one line."""
+    """The differences of a call, on one line."""
     found = [f"{t['name']}: {_format_difference(t['wrong'])}" for t in report.get("tensors", ()) if t["wrong"]]
     return "; ".join(found) or str(report.get("reason", ""))
 

@@ -165,7 +165,7 @@ def matches(pattern: str, name: str) -> bool:
     return any(re.fullmatch(pattern, spelling) for spelling in spellings(name))
 
 
-#: Rules that were set before any framework was loaded, to be checked when one is mounted.
+#: Rules set before any framework was loaded. They are checked when one is mounted.
 _unchecked: list[Rule] = []
 
 

@@ -1,4 +1,4 @@
-"""Guard: puts guard zones around every allocation, and names the operator that writes outside of its memory."""
+"""Guard: puts guard zones around every allocation, and names the operator that writes outside its memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODES = ("report", "stop")
 
 
 class OutOfBounds(RuntimeError):
-    """An operator wrote outside of its memory."""
+    """An operator wrote outside its memory."""
 
 
 class Guard(Tool[None]):
@@ -40,7 +40,7 @@ class Guard(Tool[None]):
         self.start()
 
     def end(self, call: Call, state: None) -> None:
-        """Check the zones around the call's results, and around memory that was freed during it."""
+        """Check the zones around the call's results and around memory freed during the call."""
         self._calls += 1
         self._check(call.header(), [storage.address for storage in call.storages()])
 
@@ -63,12 +63,12 @@ class Guard(Tool[None]):
             self._reports.close()
 
     def failed(self) -> bool:
-        """Whether any operator wrote outside of its memory."""
+        """Whether any operator wrote outside its memory."""
         return bool(self.findings)
 
     def summary(self) -> str:
         """The counts on one line."""
-        return f"guard: {self._calls} calls, {len(self.findings)} wrote outside of their memory"
+        return f"guard: {self._calls} calls, {len(self.findings)} wrote outside their memory"
 
 
 def _format(finding: Report) -> str:

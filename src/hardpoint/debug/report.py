@@ -1,4 +1,4 @@
-"""Report: one HTML page about a run, for whoever asks what to do next. Made from a trace."""
+"""Report: one HTML page about a run, with advice on what to do next. Computed from a trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hardpoint.debug.trace import Trace, process_file
 class Report(Tool[None]):
     """Write a page about the program to ``file`` at :meth:`stop` or the end of a ``with`` block.
 
-    Uses the trace that is being written, else writes one to a temporary file.
+    Uses the active trace, or writes one to a temporary file.
     """
 
     def __init__(self, file: str | Path) -> None:

@@ -20,7 +20,7 @@ def enable(**tools: str) -> None:
 
 
 def check_device() -> None:
-    """Raise PluginError if ``HARDPOINT_DEVICE`` names no device. Without it the program would only warn, and fail."""
+    """Raise PluginError if ``HARDPOINT_DEVICE`` names no device: the program itself would only warn, and fail later."""
     if os.environ.get("HARDPOINT_DEVICE"):
         from hardpoint import _discovery
 

@@ -18,19 +18,19 @@ from hardpoint.debug._calls.location import library_folders
 from hardpoint.debug._tool.base import Tool
 from hardpoint.debug._tool.options import EnvironmentVariable
 
-#: The process whose trace or report has the name that the user gave; its child processes add their own.
+#: The process whose trace or report gets the name that the user gave; child processes extend the name.
 OWNER = "HARDPOINT_TRACE_OWNER"
 
 
 def capture_lines() -> None:
-    """Make the core capture Python stacks, and tell it which files belong to libraries."""
+    """Make the core capture Python stacks, and set the folders of library files."""
     core.set_library_folders(library_folders(), os.getcwd() + os.sep)
 
 
 class Trace(Tool[None]):
     """Write a trace to ``file`` until :meth:`stop` or the end of a ``with`` block. One at a time per process."""
 
-    #: The trace that is being written.
+    #: The active trace.
     active: Trace | None = None
 
     def __init__(self, file: str | Path) -> None:
@@ -40,7 +40,7 @@ class Trace(Tool[None]):
         self._running = False
         capture_lines()
         try:
-            core.start_trace_file(str(self.file), json.dumps(_about()))
+            core.start_trace_file(str(self.file), json.dumps(_about()), Path(sys.argv[0]).name or "python")
         except PluginError as error:
             raise ValueError(f"trace: {error}") from None
         self._running = True
@@ -56,7 +56,7 @@ class Trace(Tool[None]):
                 self.problem = core.stop_trace_file(json.dumps(_totals()))
 
     def is_mine(self) -> bool:
-        """Whether this process writes the trace: a forked child does not."""
+        """Whether this process writes the trace. A forked child does not."""
         return self._process == os.getpid()
 
     def summary(self) -> str:
@@ -91,7 +91,7 @@ trace = Trace
 
 
 def process_file(file: str) -> Path:
-    """The file of this process: child processes of the traced one add their rank or number to the name."""
+    """The file of this process. Child processes of the traced one add their rank or process id to the name."""
     path = Path(file)
     owner = os.environ.setdefault(OWNER, str(os.getpid()))
     if owner == str(os.getpid()):

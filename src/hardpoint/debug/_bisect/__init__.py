@@ -1,1 +1,1 @@
-"""Bisect: one run of the program (`trial`), the runs and their memory (`trials`), minimal sets (`minimize`)."""
+"""Bisect: one run of the program (`trial`), all runs and their outcomes (`history`), minimal sets (`minimize`)."""

@@ -1,4 +1,4 @@
-"""Minimal subsets: delta debugging, which halves while one half is enough and copes with elements that act together."""
+"""Minimal subsets by delta debugging: halves the set while one half fails, else finds elements that fail together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Element = TypeVar("Element")
 
 
 def minimal_subset(elements: Sequence[Element], fails: Callable[[list[Element]], bool]) -> list[Element]:
-    """A subset that fails, from which no element can be removed. ``fails`` must hold for all elements together."""
+    """A failing subset from which no element can be removed. ``fails`` must hold for the whole set."""
     current = list(elements)
     parts = 2
     while len(current) >= 2:

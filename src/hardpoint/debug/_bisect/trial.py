@@ -1,4 +1,4 @@
-"""One run of the program, in a process of its own: chosen calls on the device, all others on the CPU.
+"""One run of the program in a separate process: chosen calls on the device, all others on the CPU.
 
 ``python -m hardpoint.debug._bisect.trial SETTINGS SCRIPT [ARGUMENT...]`` reads the settings from a JSON file and writes
 the outcome to the file that they name.
@@ -25,7 +25,7 @@ _RANDOM_PHI = re.compile(
     r"phi::(\w*(uniform|gaussian|normal|randint|randperm|bernoulli|multinomial|dropout|rrelu|poisson|binomial|random)\w*"
     r"|exponential_|standard_gamma|dirichlet|gumbel_softmax)"
 )
-#: Bytes of inputs that a saved call may have.
+#: Maximum size in bytes of a saved call's inputs.
 MAX_BYTES = 1 << 30
 
 
@@ -40,7 +40,7 @@ class Selection:
 
 @dataclass
 class Settings:
-    """Input of a trial."""
+    """Settings of a trial."""
 
     outcome: str
     selection: Selection
@@ -48,7 +48,7 @@ class Settings:
     fixed: list[str] = field(default_factory=list)
     #: Operators whose modules are listed.
     located: list[str] = field(default_factory=list)
-    #: Folder for one call of these operators, in the last step of the selection.
+    #: Folder in which to save one call of these operators, from the last step of the selection.
     save: str = ""
 
 
@@ -98,7 +98,7 @@ class _Selector(Tool[SavedInputs]):
 
 
 def _rules(settings: Settings) -> list[tuple[str, list[str]]]:
-    """Rules for the core: a pattern, and the tiers that it denies."""
+    """Fallback rules for the core: a pattern and the tiers that it denies."""
     chosen = settings.selection.operators
     if chosen is None:
         return []

@@ -1,4 +1,4 @@
-"""Fused attention in terms of plain operators. The CPU has no fused overload."""
+"""Fused attention composed of plain operators. The CPU has no fused overload."""
 
 from __future__ import annotations
 

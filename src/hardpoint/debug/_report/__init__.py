@@ -1,1 +1,1 @@
-"""Reports about a run, made from its trace: reading (`trace_data`), `figures`, the `page` and its `charts`."""
+"""Reports about a run, computed from its trace: reader (`trace_data`), `figures`, the HTML `page` and its `charts`."""

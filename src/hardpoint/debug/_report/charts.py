@@ -9,7 +9,7 @@ _HEIGHT = 100
 
 
 def microseconds(value: float) -> str:
-    """``12.3 ms``: a time in the unit that suits it."""
+    """``12.3 ms``: a time in a suitable unit."""
     if value < 0:
         return f"-{microseconds(-value)}"
     for limit, scale, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms"), (float("inf"), 1e6, "s")):
@@ -19,7 +19,7 @@ def microseconds(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """``1.5 MiB``: a number of bytes in the unit that suits it."""
+    """``1.5 MiB``: a number of bytes in a suitable unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if value < 1024:
             return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from hardpoint.debug._report.trace_data import COMPILATION, COPY, CPU, TIERS, MemoryEvents, Spans, TraceData
 
-#: A gap belongs to a wait that ended at most so many microseconds before it: the records of a device and of the host
-#: come from two clocks.
+#: A gap belongs to a wait that ended at most this many microseconds before it, because the device's and the host's
+#: records come from two clocks.
 WAIT_SLACK = 20.0
 #: Gaps below this many microseconds are launch latency between two kernels of a busy device.
 MIN_GAP = 1.0
@@ -69,6 +69,7 @@ class Advice(NamedTuple):
     tier: str
     calls: int
     now: float  # microseconds that its calls take
+    hidden: float  # of these: the call waits for earlier kernels, which take as long with a kernel of its own
     gain: float  # microseconds, expected
 
 
@@ -78,7 +79,7 @@ class Wait(NamedTuple):
     line: str
     waits: int
     waited: float
-    idle: float  # of the device after them, which the host could have prevented: it would have been ahead
+    idle: float  # of the device after them, as far as the host would have been ahead without the wait
 
 
 class Gap(NamedTuple):
@@ -92,7 +93,7 @@ class Gap(NamedTuple):
 
 @dataclass
 class DeviceTime:
-    """What one device did between its first and its last work. Times in microseconds."""
+    """The work of one device, from its first launch to its last. Times in microseconds."""
 
     name: str
     start: float
@@ -163,7 +164,7 @@ def compute(data: TraceData) -> Figures:
         figures.duration = max(d.end for d in figures.devices) - min(d.start for d in figures.devices)
     served = [data.calls.end[i] - data.calls.start[i] for i in range(len(data.calls)) if data.calls.category[i] < 2]
     figures.typical_call = median(served) if served else 0.0
-    figures.advice = _advice(figures)
+    figures.advice = _advice(figures, _hidden(data))
     return figures
 
 
@@ -188,7 +189,7 @@ def _operators(data: TraceData) -> list[OperatorTime]:
         if open_calls:
             outer = open_calls[-1]
             own[(calls.operator[outer], calls.category[outer])] -= length
-        if calls.category[i] == COMPILATION:  # happens once per kernel, so it is no part of what a call takes
+        if calls.category[i] == COMPILATION:  # happens once per kernel, so it does not count as the call's time
             for outer in open_calls:
                 host[(calls.operator[outer], calls.category[outer])] -= length
             continue
@@ -261,7 +262,7 @@ def _device(
             rest = length - shares["compilation"] - shares["cpu"]
             waited = _covering(waits, wait_starts, start)
             if waited is not None:
-                # While it waited, the host could have launched: it would have been ahead by so much.
+                # Without the wait, the host could have launched: it would have been this far ahead.
                 detail = waited[2]
                 shares["wait"] = min(rest, waited[1] - waited[0])
                 after_waits[detail] += shares["wait"]
@@ -301,7 +302,7 @@ def _device(
 def _covering(
     spans: list[tuple[float, float, str]], starts: list[float], time: float
 ) -> tuple[float, float, str] | None:
-    """A span around this time. Spans nest, so the last one that began may be over."""
+    """A span around this time. Spans nest, so the last one that began may have ended."""
     last = bisect_right(starts, time + WAIT_SLACK)
     for span in reversed(spans[max(0, last - 4) : last]):
         if span[0] - WAIT_SLACK <= time <= span[1] + WAIT_SLACK:
@@ -315,7 +316,7 @@ def _first_inside(spans: list[tuple[float, float, str]], starts: list[float], st
 
 
 def _sampled(samples: list[tuple[float, str]], times: list[float], start: float, end: float) -> str:
-    """The line of the program that was seen most often in an interval."""
+    """The line of the program with the most samples in an interval."""
     seen = Counter(line for _, line in samples[bisect_left(times, start) : bisect_right(times, end)])
     return seen.most_common(1)[0][0] if seen else ""
 
@@ -364,7 +365,7 @@ def _memory(data: TraceData, device: int, events: MemoryEvents) -> MemoryUse:
     bucket = 0
     for i in range(len(events.time)):
         position = min(BUCKETS - 1, int((events.time[i] - first) / width))
-        while bucket < position:  # nothing happened in between
+        while bucket < position:  # buckets without events
             bucket += 1
             allocated[bucket], reserved[bucket] = current
         current = (events.allocated[i], events.allocated[i] + events.cached[i])
@@ -385,12 +386,35 @@ def _memory(data: TraceData, device: int, events: MemoryEvents) -> MemoryUse:
     )
 
 
-def _advice(figures: Figures) -> list[Advice]:
+def _hidden(data: TraceData) -> dict[str, float]:
+    """For each operator in the CPU tier: time of its calls in which devices did other work.
+
+    Such a call waits for the results of earlier kernels, which take as long if a kernel serves it.
+    """
+    calls, work = data.calls, data.work
+    spans: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)  # of work, by operator
+    for i in range(len(work)):
+        spans[work.operator[i]].append((work.start[i], work.end[i]))
+    busy = Intervals([span for each in spans.values() for span in each])
+    mine: dict[int, Intervals] = {}
+    found: defaultdict[str, float] = defaultdict(float)
+    for i in range(len(calls)):
+        if calls.category[i] != CPU:
+            continue
+        operator, start, end = calls.operator[i], calls.start[i], calls.end[i]
+        if operator not in mine:
+            mine[operator] = Intervals(spans[operator])
+        found[data.names.texts[operator]] += busy.overlap(start, end) - mine[operator].overlap(start, end)
+    return found
+
+
+def _advice(figures: Figures, hidden: dict[str, float]) -> list[Advice]:
     """Kernels to write, by what they save: calls in the CPU tier or a decomposition become typical calls."""
     found = []
     for row in figures.operators:
         if row.tier in ("cpu", "decomposition"):
-            gain = row.host - row.calls * figures.typical_call
+            elsewhere = hidden.get(row.operator, 0.0) if row.tier == "cpu" else 0.0
+            gain = row.host - elsewhere - row.calls * figures.typical_call
             if gain > 0:
-                found.append(Advice(row.operator, row.tier, row.calls, row.host, gain))
+                found.append(Advice(row.operator, row.tier, row.calls, row.host, elsewhere, gain))
     return sorted(found, key=lambda each: -each.gain)

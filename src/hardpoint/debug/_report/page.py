@@ -29,7 +29,7 @@ _CAUSE_ADVICE = {
     "cpu": "write the kernels listed above",
     "wait": "print, item() and cpu() less often, or use non_blocking copies",
     "launch": "larger batches, graph mode (torch.compile) or fused operators",
-    "program": "data loading, Python code: more workers, or work in advance",
+    "program": "data loading, Python code: more workers, or prefetching",
 }
 
 _STYLE = """
@@ -75,6 +75,9 @@ ul.legend b { font-weight: 600; margin-left: .4em; font-variant-numeric: tabular
 """
 
 
+_NO_OPERATOR = "<p>No operator of a device ran.</p>"
+
+
 def render(figures: Figures) -> str:
     """The whole page."""
     sections = [
@@ -105,7 +108,7 @@ def _warnings(figures: Figures) -> list[str]:
     if not figures.data.complete:
         found.append("The trace is incomplete: the program was killed, or the disk was full. The figures end there.")
     if figures.data.totals.get("compare"):
-        found.append("The program ran under the comparison with the CPU, which slows it down: times are not typical.")
+        found.append("The comparison with the CPU was on, which slows the program down: times are not typical.")
     if figures.data.timed_by_host:
         found.append("The plug-in has no timed events: Hardpoint waited after each launch and took the host's time.")
     return found
@@ -118,9 +121,12 @@ def _head(figures: Figures) -> str:
     peak = max((use.peak for use in figures.memory), default=0)
     cards = [
         (microseconds(figures.duration), "from the first to the last work of the device"),
-        (percent(busy / span), "of it, the device computed"),
-        (percent(figures.cpu_time / figures.duration) if figures.duration else "0%", "of it, operators ran on the CPU"),
-        (size(figures.cpu_bytes), "copied by operators on the CPU"),
+        (percent(busy / span), "of that, the device was computing"),
+        (
+            percent(figures.cpu_time / figures.duration) if figures.duration else "0%",
+            "of that, operators ran on the CPU",
+        ),
+        (size(figures.cpu_bytes), "copied for operators on the CPU"),
         (size(peak), "device memory at the peak"),
     ]
     boxes = "".join(
@@ -167,7 +173,7 @@ def _next(figures: Figures) -> str:
             compilation,
             "Run it again",
             f"The device idles {microseconds(compilation)}, {percent(compilation / whole)} of the run, while kernels "
-            "are compiled. They are cached now: the report of a second run shows the rest in proportion.",
+            "are compiled. They are cached now: make the report again from a second run.",
         )
     )
     launch = sum(device.idle["launch"] for device in figures.devices)
@@ -199,6 +205,9 @@ def _next(figures: Figures) -> str:
     items = [(title, text) for _, title, text in worthwhile]
     if wrong:
         items.insert(0, ("Fix wrong results first", f"{_times(wrong)} differ from the CPU; see the comparison below."))
+    if not figures.devices and not figures.operators:
+        text = "Nothing ran there. Move the model and its data to the device; `hardpoint devices` lists the devices."
+        items.append(("Use the device", text))
     if not items:
         return "<p>Nothing stands out: the device computes almost all the time.</p>"
     entries = (f"<li><b>{escape(title)}</b><small>{escape(text)}</small></li>" for title, text in items)
@@ -210,6 +219,8 @@ def _times(count: int) -> str:
 
 
 def _kernels(figures: Figures) -> str:
+    if not figures.operators:
+        return _NO_OPERATOR
     if not figures.advice:
         return "<p>Every operator was served by a kernel.</p>"
     best = figures.advice[0].gain
@@ -228,9 +239,10 @@ def _kernels(figures: Figures) -> str:
     ]
     typical = microseconds(figures.typical_call) if figures.typical_call else "nothing"
     text = (
-        "Ranked by the expected gain: what the calls take now, less what as many typical calls take. A typical call "
-        f"in this run, the median of those that a kernel serves, takes {typical} on the host. The kernel's own time on "
-        "the device is not known yet, so a heavy operator gains less."
+        "Ranked by the expected gain: the time of the calls now, minus the time in which the device still worked on "
+        "earlier launches, minus the time of the same number of typical calls. A typical call, the median of those "
+        f"that a kernel serves, takes {typical} on the host in this run. The time of the kernel itself is not known, "
+        "so a heavy operator gains less."
     )
     heads = ("#", "operator", "served by", "calls", "takes now", "expected gain", "of the run", "")
     return f"<p>{escape(text)}</p>{_table(heads, rows, 'kernels', numbers={3, 4, 5, 6})}"
@@ -278,6 +290,8 @@ def _device(device: DeviceTime, figures: Figures) -> str:
 
 
 def _operators(figures: Figures) -> str:
+    if not figures.operators:
+        return _NO_OPERATOR
     tiers: dict[str, list[float]] = {}
     for row in figures.operators:
         totals = tiers.setdefault(row.tier, [0.0, 0.0, 0.0])
@@ -303,8 +317,7 @@ def _operators(figures: Figures) -> str:
     ]
     heads = ("operator", "tier", "calls", "on the host", "on the device", "copied", "", "called at")
     text = (
-        "Host time is without operators inside and compilations. In the CPU tier, it is the computation and both "
-        "copies."
+        "Host time excludes nested operators and compilations. In the CPU tier, it is the computation and both copies."
     )
     table = _table(heads, rows, "operators", numbers={2, 3, 4, 5})
     return f"<p>{text}</p>{charts.stacked_bar(parts)}{charts.legend(entries)}{table}"
@@ -318,7 +331,7 @@ def _waits(figures: Figures) -> str:
         for wait in figures.waits
     ]
     text = (
-        "Lines that wait for the device. While the host waits it launches nothing. Idle time afterwards counts as far "
+        "Lines that wait for the device. While the host waits, it launches nothing. Idle time afterwards counts as far "
         "as the host would have been ahead without the wait."
     )
     heads = ("line", "waits", "waited", "device idle afterwards")
@@ -392,7 +405,7 @@ def _tier(tier: str) -> str:
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], name: str = "", numbers: Iterable[int] = ()) -> str:
     """A table of HTML cells. Long ones show their first rows; the filter searches all."""
     listed = list(rows)
-    filled = [i for i in range(len(heads)) if not listed or any(row[i] for row in listed)]  # others are not shown
+    filled = [i for i in range(len(heads)) if not listed or any(row[i] for row in listed)]  # empty columns are left out
     listed = [[row[i] for i in filled] for row in listed]
     right = {filled.index(i) for i in numbers if i in filled}
     heads = [heads[i] for i in filled]

@@ -1,4 +1,4 @@
-"""Reads a trace file into columns. A million events take tens of megabytes, and an unfinished file is read as well."""
+"""Reads a trace file into columns. A million events take tens of megabytes. Unfinished files can be read too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CPU, COPY, WAIT, LAUNCH, COMPILATION = 3, 4, 6, 7, 8
 
 
 class Names:
-    """Strings as numbers; 0 is the empty string."""
+    """Interned strings; 0 is the empty string."""
 
     def __init__(self) -> None:
         self.texts = [""]
@@ -74,10 +74,11 @@ class TraceData:
         self.totals: dict[str, Any] = {}
         self.timed_by_host = False
         self._device_of: dict[int, int] = {}
+        self._process = 0  # the traced program
 
     @property
     def complete(self) -> bool:
-        """Whether the program ended and the disk had room."""
+        """Whether the trace was closed: the program ended, and the disk did not fill up."""
         return bool(self.totals)
 
     def add(self, event: dict[str, Any]) -> None:
@@ -92,11 +93,13 @@ class TraceData:
         elif phase == "M":
             arguments = event.get("args", {})
             if event["name"] == "process_name":
-                self._device(event["pid"], arguments["name"])
+                if event["pid"] != self._process:
+                    self._device(event["pid"], arguments["name"])
             elif event["name"] == "hardpoint_stack":
                 self.stacks[arguments["stack"]] = (arguments["line"], arguments["frames"])
             elif event["name"] == "hardpoint":
                 self.about = arguments
+                self._process = event["pid"]
             elif event["name"] == "hardpoint_totals":
                 self.totals = arguments
 
@@ -112,7 +115,7 @@ class TraceData:
         category = CATEGORIES.index(event["cat"])
         on_device = event["pid"] in self._device_of
         spans = self.work if on_device else self.waits if category == WAIT else self.calls
-        if category == LAUNCH:  # the work itself follows
+        if category == LAUNCH:  # the work itself is a separate event
             return
         spans.start.append(event["ts"])
         spans.end.append(event["ts"] + event["dur"])
@@ -149,7 +152,7 @@ def read_events(file: Path) -> Iterator[dict[str, Any]]:
                 try:
                     yield json.loads(text)
                 except json.JSONDecodeError:
-                    return  # the process was killed in the middle of it
+                    return  # the process was killed while writing it
     except OSError as error:
         raise ValueError(f"cannot read {file}: {error.strerror}") from None
 

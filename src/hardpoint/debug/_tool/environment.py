@@ -21,7 +21,7 @@ from hardpoint.debug.record import environment as record_variable
 from hardpoint.debug.report import environment as report_variable
 from hardpoint.debug.trace import environment as trace_variable
 
-#: The variables that hold a tool. The trace starts before the report, which uses it.
+#: The variables that start a tool. The trace starts before the report, which uses it.
 TOOL_VARIABLES = (
     *(dump_variable, compare_variable, nan_variable, record_variable, leaks_variable, guard_variable),
     *(trace_variable, report_variable),

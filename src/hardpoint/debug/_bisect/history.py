@@ -1,4 +1,4 @@
-"""Runs trials in processes, and remembers their outcomes in a file so that an interrupted search goes on."""
+"""Runs trials in processes, and saves their outcomes in a file so that an interrupted search can continue."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ VERSION = 1
 
 
 class SearchError(ValueError):
-    """The search cannot go on; the message says why."""
+    """The search cannot continue; the message says why."""
 
 
 @dataclass
 class Outcome:
-    """What a run of the program ended with."""
+    """The outcome of a run of the program."""
 
     status: int
     metric: float | None
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def find_metric(output: str, pattern: str) -> float | None:
-    """The last number that the pattern finds in the program's output; without a pattern, the last number at all."""
+    """The last number in the program's output that the pattern matches; without a pattern, the last one of all."""
     found = re.findall(pattern, output) if pattern else re.findall(_NUMBER, output, re.IGNORECASE)
     if not found:
         return None
@@ -76,8 +76,8 @@ def diverges(outcome: Outcome, reference: Outcome, tolerance: float) -> bool:
     return not difference <= tolerance * max(abs(reference.metric), 1e-12)
 
 
-class Trials:
-    """The runs of one program. Outcomes are kept in ``state``, a file."""
+class History:
+    """The runs of one program. Outcomes are saved in the file ``state``."""
 
     def __init__(
         self, script: Path, arguments: list[str], metric: str, state: Path, restart: bool, say: Callable[[str], None]
@@ -107,19 +107,26 @@ class Trials:
         except (OSError, ValueError):
             return
         if {name: saved.get(name) for name in self._header} != self._header:
-            self._say(f"{self.state} belongs to another program or version of it: starting over")
+            self._say(f"{self.state} belongs to another program or another version of it: starting over")
+            return
+        if saved.get("finished"):  # the kernels may have been mended since
+            self._say(f"the search in {self.state} was finished: starting over")
             return
         self._known = saved["trials"]
         if self._known:
-            self._say(f"going on with {len(self._known)} runs from {self.state}")
+            self._say(f"continuing with {len(self._known)} runs from {self.state}")
 
-    def _store(self) -> None:
+    def _store(self, finished: bool = False) -> None:
         temporary = self.state.with_name(self.state.name + ".tmp")
-        temporary.write_text(json.dumps({**self._header, "trials": self._known}, indent=1))
+        temporary.write_text(json.dumps({**self._header, "finished": finished, "trials": self._known}, indent=1))
         temporary.replace(self.state)
 
+    def finish(self) -> None:
+        """The search is over: the next one does not go on with these runs."""
+        self._store(finished=True)
+
     def run(self, selection: Selection, located: list[str] | None = None) -> tuple[Outcome, bool]:
-        """The outcome, and whether it was known before. Lists the modules of the operators in ``located``."""
+        """The outcome, and whether it was already known. Lists the modules of the operators in ``located``."""
         self.number += 1
         key = json.dumps([asdict(selection), located or [], self.fixed], sort_keys=True)
         if key in self._known:
@@ -130,7 +137,7 @@ class Trials:
         return outcome, False
 
     def execute_and_save(self, selection: Selection, folder: str) -> Outcome:
-        """Run once more, and save a call of the selection in a folder."""
+        """Run again, and save a call of the selection in a folder."""
         return self._execute(selection, [], folder)
 
     def _execute(self, selection: Selection, located: list[str], save: str) -> Outcome:
@@ -141,7 +148,7 @@ class Trials:
             module = "hardpoint.debug._bisect.trial"
             command = [sys.executable, "-m", module, str(settings_file), str(self.script), *self.arguments]
             done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-            if not outcome_file.exists():  # crashed, which is a way to diverge
+            if not outcome_file.exists():  # a crash counts as divergence
                 if done.returncode >= 0:
                     raise SearchError(f"a run of {self.script} did not start:\n{done.stderr[-2000:]}")
                 return Outcome(done.returncode, None)
