@@ -1,4 +1,4 @@
-"""What tests of libraries share: their programs, and the reason for skipping."""
+"""Helpers of the tests of libraries: their programs, and the reason for skipping."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from torch import nn
 pytest.importorskip("accelerate", reason=MISSING)
 from accelerate import Accelerator, dispatch_model, infer_auto_device_map, init_empty_weights
 from accelerate.state import AcceleratorState
-from accelerate.utils import get_max_memory
+from accelerate.utils import ProfileKwargs, find_executable_batch_size, get_max_memory
 
 Counted = Callable[[], tuple[int, int]]
 
@@ -80,12 +80,21 @@ def test_the_cpu_when_asked_for() -> None:
     assert Accelerator(cpu=True).device.type == "cpu"
 
 
+def test_program_that_imports_no_torch(run_python: Callable[..., Any]) -> None:
+    program = """
+        from accelerate import Accelerator
+        made = Accelerator(mixed_precision="fp16")
+        print(made.device, made.scaler is not None)
+    """
+    assert run_python(program, fresh=True).stdout.split() == ["sim", "True"]
+
+
 def test_nothing_changes_without_a_device(run_python: Callable[..., Any]) -> None:
     program = """
         import sys
         from accelerate import Accelerator
         from accelerate.state import PartialState
-        from accelerate.utils import get_max_memory
+        from accelerate.utils import ProfileKwargs, find_executable_batch_size, get_max_memory
         assert Accelerator().device.type == "cpu"
         assert list(get_max_memory()) == ["cpu"]
         assert not any(name.startswith("hardpoint.") for name in sys.modules)
@@ -111,6 +120,42 @@ def test_big_model_dispatch(device: str) -> None:
     torch.testing.assert_close(split(x).cpu(), wanted)
 
 
+def test_max_memory_of_the_program(device: str, caplog: pytest.LogCaptureFixture) -> None:
+    count = torch.sim.device_count()
+    assert list(get_max_memory({"cpu": 5, 1: "1KB", 0: 7}).items()) == [(0, 7), (1, 1000), ("cpu", 5)]
+    assert caplog.messages == []
+    get_max_memory({count: 7})
+    assert caplog.messages == [f"max_memory names [{count}], but '{device}' has devices 0 to {count - 1}"]
+
+
+def test_batch_size_shrinks_when_memory_runs_out(device: str) -> None:
+    tried = []
+
+    @find_executable_batch_size(starting_batch_size=64)
+    def run(batch_size: int) -> int:
+        tried.append(batch_size)
+        torch.empty(2**42 if batch_size > 16 else 1, device=device)
+        return batch_size
+
+    assert run() <= 16
+    assert tried[0] == 64
+    with pytest.raises(RuntimeError, match="another reason"):
+        find_executable_batch_size(fails)()
+
+
+def fails(batch_size: int) -> None:
+    raise RuntimeError("another reason")
+
+
+def test_profile(device: str) -> None:
+    accelerator = Accelerator(kwargs_handlers=[ProfileKwargs(activities=["cpu", device])])
+    with accelerator.profile() as profile:
+        torch.ones(8, device=device).sum().item()
+    assert device.upper() in {event.device_type.name for event in profile.events()}
+    with pytest.raises(ValueError, match="Invalid profiler activity: gpu"):
+        Accelerator(kwargs_handlers=[ProfileKwargs(activities=["gpu"])]).profile().__enter__()
+
+
 def test_offloaded_weights(device: str, counted: Counted) -> None:
     model = net().eval()
     x = torch.randn(3, 8)
@@ -131,7 +176,7 @@ def weights_of(file: Path) -> dict[str, Any]:
     return saved
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp1", "fsdp2"])
 def test_two_ranks_equal_one_process(tmp_path: Path, launch: Any, strategy: str) -> None:
     launch(*torchrun("accelerated.py", str(tmp_path / "one.pt"), "ddp", ranks=1))
     launch(*torchrun("accelerated.py", str(tmp_path / "two.pt"), strategy, ranks=2))

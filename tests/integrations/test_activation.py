@@ -1,9 +1,13 @@
-"""Integrations are active with a device and the library, in either order, and only then."""
+"""Integrations are active only with a device and the library, in either order."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.machinery
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
@@ -36,6 +40,43 @@ def test_either_order(run_python: RunPython, order: str) -> None:
     assert run_python(program).stdout.split() == ["hardpoint.integrations.safetensors", "['safetensors']"]
 
 
+def test_library_that_imports_torch_itself(run_python: RunPython) -> None:
+    """The import of a module is under way when it imports torch, and torch mounts the device."""
+    program = """
+        import importlib.machinery, sys
+        from pathlib import Path
+        Path("lib").mkdir()
+        Path("lib/safetensors.py").write_text("import torch\\nclass safe_open: pass\\nbefore = safe_open")
+        sys.path.insert(0, "lib")
+        import safetensors
+        print(safetensors.before.__module__, safetensors.safe_open.__module__)
+        assert type(safetensors.__spec__) is importlib.machinery.ModuleSpec
+    """
+    found = run_python(program, fresh=True).stdout.split()  # the fork server has imported torch
+    assert found == ["safetensors", "hardpoint.integrations.safetensors"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_end_of_an_import_that_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """The function is called once, with the whole module; not if the import fails."""
+    name = f"module_that_{'fails' if fails else 'ends'}"
+    (tmp_path / f"{name}.py").write_text(
+        "import sys\n"
+        "from hardpoint._import_hook import when_imported\n"
+        "when_imported(sys.modules[__name__], lambda module: sys.import_hook_calls.append(module.late))\n"
+        "assert sys.import_hook_calls == []\n"
+        f"late = 1 / {0 if fails else 2}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    calls: list[float] = []
+    monkeypatch.setattr(sys, "import_hook_calls", calls, raising=False)
+    with contextlib.suppress(ZeroDivisionError):
+        importlib.import_module(name)
+    assert calls == ([] if fails else [0.5])
+    if not fails:
+        assert type(sys.modules[name].__spec__) is importlib.machinery.ModuleSpec
+
+
 def test_library_first_and_the_device_later(run_python: RunPython) -> None:
     program = """
         import torch, safetensors
@@ -59,7 +100,7 @@ def test_nothing_without_a_device(run_python: RunPython) -> None:
         assert safetensors.safe_open.__module__ != "hardpoint.integrations.safetensors"
         assert torch.Tensor.__dlpack__.__module__ == "torch._tensor"
     """
-    run_python(program, HARDPOINT_DEVICE=None)
+    run_python(program, HARDPOINT_DEVICE=None, fresh=True)  # the fork server imports Triton, and so its backends
 
 
 def test_no_integration_is_loaded_for_absent_libraries(run_python: RunPython) -> None:

@@ -1,4 +1,4 @@
-"""DeepSpeed's ZeRO on the device: its losses are those of one process without DeepSpeed on the CPU."""
+"""DeepSpeed's ZeRO on the device: the losses equal those of one process on the CPU without DeepSpeed."""
 
 from __future__ import annotations
 

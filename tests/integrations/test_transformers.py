@@ -23,6 +23,14 @@ def make_trainer(folder: Path, dropout: float = 0.0, **options: Any) -> Trainer:
     return Trainer(model(dropout), TrainingArguments(str(folder), **settings), train_dataset=data())
 
 
+def llama() -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=48, **sizes)).eval()
+
+
 def losses(trainer: Trainer) -> list[float]:
     return [row["loss"] for row in trainer.state.log_history if "loss" in row]
 
@@ -94,16 +102,66 @@ def test_device_map(tmp_path: Path, device: str, device_map: Any) -> None:
         )
 
 
-@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("cache", ["dynamic", "offloaded", "offloaded_static"])
 def test_generate(device: str, counted: Counted, cache: str) -> None:
     net = model().eval()
     tokens = data(2)[0]["input_ids"][None, :4]
-    options = {"max_new_tokens": 8, "do_sample": False, "pad_token_id": 0, "cache_implementation": cache}
+    options = {"max_new_tokens": 8, "do_sample": False, "pad_token_id": 0}
     wanted = net.generate(tokens, **options)
     counted()
-    found = net.to(device).generate(tokens.to(device), **options)
+    found = net.to(device).generate(tokens.to(device), cache_implementation=cache, **options)
     assert found.device.type == device
     assert torch.equal(found.cpu(), wanted)
+    assert counted()[1] == 0
+
+
+def test_generate_compiles_with_a_static_cache(device: str) -> None:
+    from torch._dynamo.utils import counters
+
+    torch.compiler.reset()
+    counters.clear()
+    net = llama()
+    tokens = data(2)[0]["input_ids"][None, :4]
+    options = {"max_new_tokens": 8, "do_sample": False, "pad_token_id": 0, "cache_implementation": "static"}
+    wanted = net.generate(tokens, **options)
+    assert counters["frames"]["ok"] == 0  # the CPU: transformers does not compile for it
+    net.to(device)
+    eager = net.generate(tokens.to(device), disable_compile=True, **options)
+    assert counters["frames"]["ok"] == 0
+    compiled = net.generate(tokens.to(device), **options)
+    assert counters["frames"]["ok"] > 0
+    assert torch.equal(eager.cpu(), wanted)
+    assert torch.equal(compiled.cpu(), wanted)
+
+
+def test_continuous_batching_inference(device: str) -> None:
+    from transformers import ContinuousBatchingConfig, GenerationConfig
+
+    net = llama()
+    cache = ContinuousBatchingConfig(num_blocks=16, max_batch_tokens=64)  # else nearly all of the device's memory
+    prompts = [row["input_ids"][:length].tolist() for row, length in zip(data(2), (4, 6), strict=True)]
+    settings = GenerationConfig(max_new_tokens=4, do_sample=False, eos_token_id=-1, pad_token_id=0)
+    wanted = [net.generate(torch.tensor([p]), generation_config=settings)[0, len(p) :].tolist() for p in prompts]
+    found = net.to(device).generate_batch(prompts, generation_config=settings, continuous_batching_config=cache)
+    assert sorted(answer.generated_tokens for answer in found.values()) == sorted(wanted)
+
+
+def test_continuous_batching_plans_with_the_devices_memory(device: str) -> None:
+    from transformers.generation.continuous_batching.utils import get_device_and_memory_breakdown
+
+    where, total, reserved, allocated = get_device_and_memory_breakdown()
+    assert where.type == device
+    assert total == torch.sim.mem_get_info()[1]
+    assert 0 <= reserved <= allocated <= total
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradient_checkpointing_trains(tmp_path: Path, cpu_losses: list[float], reentrant: bool) -> None:
+    options = {"activation_checkpointing_kwargs": {"use_reentrant": reentrant}}
+    trainer = make_trainer(tmp_path, gradient_checkpointing=True, **options)
+    trainer.train()
+    assert trainer.model.is_gradient_checkpointing
+    assert losses(trainer) == pytest.approx(cpu_losses, abs=1e-5)
 
 
 @pytest.mark.parametrize("where", [None, 1, "sim:1", "cpu", -1])
@@ -122,7 +180,7 @@ def test_pipeline(device: str, where: Any) -> None:
 
 
 class Tokens:
-    """The least that a pipeline needs from a tokenizer."""
+    """A minimal tokenizer for a pipeline."""
 
     pad_token_id = 0
     padding_side = "right"
@@ -133,13 +191,34 @@ class Tokens:
         return BatchEncoding({"input_ids": torch.tensor([[len(word) for word in text.split()]])})
 
 
-def test_two_ranks_equal_one_process(tmp_path: Path, launch: Any) -> None:
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_two_ranks_equal_one_process(tmp_path: Path, launch: Any, strategy: str) -> None:
     one = tmp_path / "one.pt"
     two = tmp_path / "two.pt"
     launch(*torchrun("trainer.py", str(one), "8", ranks=1))
-    launch(*torchrun("trainer.py", str(two), "4", ranks=2))
+    launch(*torchrun("trainer.py", str(two), "4", strategy, ranks=2))
     found, wanted = torch.load(two), torch.load(one)
     assert found["devices"] == ["sim:0", "sim:1"]
+    assert found["kind"].startswith("FSDP" if strategy == "fsdp2" else "DistributedDataParallel")
     assert wanted["devices"] == ["sim:0"]
     for name, value in wanted["weights"].items():
         torch.testing.assert_close(found["weights"][name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_resume_of_two_ranks_is_bit_equal(tmp_path: Path, launch: Any) -> None:
+    file = tmp_path / "result.pt"
+    launch(*torchrun("sharded_resume.py", str(tmp_path / "run"), str(file)))
+    found = torch.load(file)
+    assert found["device"] == "sim:0"
+    whole, resumed = found["losses"]
+    assert len(whole) == 4
+    assert resumed == whole
+
+
+def test_program_that_imports_no_torch(run_python: Callable[..., Any]) -> None:
+    """The import of Trainer's module imports torch, which mounts the device."""
+    program = """
+        from transformers import Trainer
+        print(Trainer._save_rng_state.__code__.co_filename)
+    """
+    assert run_python(program, fresh=True).stdout.strip().endswith("integrations/transformers.py")

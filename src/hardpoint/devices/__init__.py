@@ -10,18 +10,17 @@ import ctypes
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 from hardpoint import _runtime
 
 
-def private_function(library: str, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
-    """Return a function that a plug-in offers beside the contract (``HpPlugin.private_function``).
+def private_function(library: str, name: str, result: type, *arguments: type) -> Callable[..., object]:
+    """Return a function that a plug-in offers outside the contract (``HpPlugin.private_function``).
 
     Args:
-        library: Path of the plug-in's library, which is loaded and initialized if it is not yet.
+        library: Path of the plug-in's library. It is loaded and initialized if necessary.
         name: Name that the plug-in gave the function.
-        result: Its type, of ``ctypes``.
+        result: The type of its result, from ``ctypes``.
         arguments: The types of its arguments.
 
     Raises:

@@ -1,8 +1,8 @@
-"""Teaches libraries that choose a device from a list of names about the mounted one.
+"""Patches for libraries that choose a device from a fixed list of names, so that they know the mounted one.
 
 An integration is a module of this package with the library's name. It is loaded when a device is mounted on PyTorch and
 the program imports the library, in either order. Programs without a device, and libraries that a program does not
-import, are left alone. ``HARDPOINT_INTEGRATIONS=0`` turns all of them off, ``=accelerate,lightning`` all but these.
+import, are not affected. ``HARDPOINT_INTEGRATIONS=0`` turns all integrations off, ``=accelerate,lightning`` all others.
 """
 
 from __future__ import annotations
@@ -15,53 +15,75 @@ import types
 import warnings
 from dataclasses import dataclass, field
 
-from hardpoint.integrations import _import_hook
+from hardpoint import _import_hook
 from hardpoint.integrations._patches import LibraryChanged, Patches
 
 #: Module of a library -> the integration that patches it. A module is patched right after its first import, before
 #: others can copy names from it.
 PATCHED_MODULES = {
     "numpy": "numpy",
-    "paddle": "paddle",
     "safetensors": "safetensors",
+    "ray.air._internal.device_manager": "ray",
+    "ray.train.torch.config": "ray",
+    "ray.train.v2.torch.train_loop_utils": "ray",
     "accelerate.state": "accelerate",
     "accelerate.accelerator": "accelerate",
     "accelerate.checkpointing": "accelerate",
+    "accelerate.utils.dataclasses": "accelerate",
     "accelerate.utils.environment": "accelerate",
     "accelerate.utils.memory": "accelerate",
     "accelerate.utils.modeling": "accelerate",
     "accelerate.commands.env": "accelerate",
     "accelerate.commands.launch": "accelerate",
     "transformers.utils.import_utils": "transformers",
+    "transformers.cache_utils": "transformers",
+    "transformers.generation.continuous_batching.utils": "transformers",
+    "transformers.generation.utils": "transformers",
     "transformers.training_args": "transformers",
     "transformers.trainer": "transformers",
     "transformers.pipelines.base": "transformers",
     "lightning.fabric.accelerators": "lightning",
     "lightning.fabric.connector": "lightning",
+    "lightning.fabric.plugins.precision.fsdp": "lightning",
     "lightning.fabric.strategies.ddp": "lightning",
+    "lightning.fabric.strategies.fsdp": "lightning",
+    "lightning.fabric.utilities.seed": "lightning",
     "lightning.pytorch.accelerators": "lightning",
+    "lightning.pytorch.callbacks.throughput_monitor": "lightning",
+    "lightning.pytorch.plugins.precision.fsdp": "lightning",
+    "lightning.pytorch.profilers.pytorch": "lightning",
     "lightning.pytorch.strategies.ddp": "lightning",
+    "lightning.pytorch.strategies.fsdp": "lightning",
     "lightning.pytorch.trainer.connectors.accelerator_connector": "lightning",
     "lightning.pytorch.trainer.setup": "lightning",
+    "lightning.pytorch.utilities.memory": "lightning",
     "lightning_fabric.accelerators": "lightning",
     "lightning_fabric.connector": "lightning",
+    "lightning_fabric.plugins.precision.fsdp": "lightning",
     "lightning_fabric.strategies.ddp": "lightning",
+    "lightning_fabric.strategies.fsdp": "lightning",
+    "lightning_fabric.utilities.seed": "lightning",
     "pytorch_lightning.accelerators": "lightning",
+    "pytorch_lightning.callbacks.throughput_monitor": "lightning",
+    "pytorch_lightning.plugins.precision.fsdp": "lightning",
+    "pytorch_lightning.profilers.pytorch": "lightning",
     "pytorch_lightning.strategies.ddp": "lightning",
+    "pytorch_lightning.strategies.fsdp": "lightning",
     "pytorch_lightning.trainer.connectors.accelerator_connector": "lightning",
     "pytorch_lightning.trainer.setup": "lightning",
+    "pytorch_lightning.utilities.memory": "lightning",
     "deepspeed.accelerator.real_accelerator": "deepspeed",
 }
 
 
 @dataclass
 class State:
-    """What became of the integrations in this process.
+    """The state of the integrations in this process.
 
     Attributes:
         device: Name of the mounted device, or None.
-        patched: Modules that were patched, by library.
-        refused: Why a library was left alone, by library.
+        patched: Patched modules, by library.
+        refused: Why a library was not patched, by library.
     """
 
     device: str | None = None
@@ -74,15 +96,13 @@ _lock = threading.RLock()
 
 
 def activate(device: str) -> None:
-    """Patch the libraries that are imported already, and the others when they are."""
+    """Patch the libraries that are already imported, and the others when they are."""
     state.device = device
     names = {name for name, library in PATCHED_MODULES.items() if _enabled(library)}
     _import_hook.install(names, _patch)
-    for name in PATCHED_MODULES:
-        module = sys.modules.get(name)
-        # A module that is being imported now has the hook only if its import began after the mounting.
-        if name in names and module is not None and not _import_hook.importing(module):
-            _patch(module)
+    for name in names:
+        if (module := sys.modules.get(name)) is not None:
+            _import_hook.when_imported(module, _patch)
 
 
 def _enabled(library: str) -> bool:
@@ -91,7 +111,7 @@ def _enabled(library: str) -> bool:
 
 
 def _patch(module: types.ModuleType) -> None:
-    """Patch one module. Never raises: the program must work as it would without Hardpoint."""
+    """Patch one module. Never raises, so that the program works as it would without Hardpoint."""
     name = module.__name__
     library = PATCHED_MODULES[name]
     with _lock:

@@ -1,4 +1,4 @@
-"""Replaces functions of a library, after checking that they are the ones that the integration was written for."""
+"""Replaces functions of a library, after checking that they are those that the integration was written for."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class Patches:
         self._changes.append((owner, name, found, replacement))
 
     def add_to_device_names(self, owner: Any, name: str, known: str) -> None:
-        """Add the device to the tuple of device names, among them ``known``, that a function compares with.
+        """Add the device to the tuple of device names in a function, which contains the names in ``known``.
 
-        For lists inside a long function that cannot be replaced as a whole.
+        For a function that is too long to be replaced as a whole.
         """
         function = inspect.getattr_static(owner, name, None)
         if not isinstance(function, types.FunctionType):
@@ -84,8 +84,19 @@ class Patches:
             raise LibraryChanged(f"{_label(owner)}.{name} has no list of devices with {known}")
         self._changes.append((function, "__code__", code, code.replace(co_consts=constants)))
 
+    def replace_device_name(self, owner: Any, name: str, known: str) -> None:
+        """Replace the constant ``known``, a device's name, by this device's in a function for accelerators alone."""
+        function = inspect.getattr_static(owner, name, None)
+        if not isinstance(function, types.FunctionType):
+            raise LibraryChanged(f"{_label(owner)}.{name} is not a function")
+        code = function.__code__
+        if known not in code.co_consts:
+            raise LibraryChanged(f"{_label(owner)}.{name} does not name the device {known}")
+        constants = tuple(self.device if constant == known else constant for constant in code.co_consts)
+        self._changes.append((function, "__code__", code, code.replace(co_consts=constants)))
+
     def apply(self) -> None:
-        """Make the replacements, also where other modules of the library copied a function's name."""
+        """Make the replacements, also in other modules of the library that imported a function by name."""
         for owner, name, found, replacement in self._changes:
             setattr(owner, name, replacement)
             if isinstance(owner, types.ModuleType):

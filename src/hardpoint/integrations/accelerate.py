@@ -1,7 +1,7 @@
 """Accelerate: ``Accelerator()``, ``accelerate launch``, ``accelerate env`` and big-model dispatch.
 
-Accelerate picks its device from a list of names that ends in the CPU. Under ``torchrun`` a device that is not on the
-list means no process group at all: every rank trains alone.
+Accelerate picks its device from a list of names that ends with the CPU. Under ``torchrun``, a device that is not on the
+list gets no process group: every rank trains alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _state(module: ModuleType, patches: Patches) -> None:
 
     name = patches.device
     device_module = getattr(torch, name)
-    # Accelerate treats this as "one process per accelerator"; all that is CUDA's in it is set_device, replaced below.
+    # Accelerate treats this as "one process per accelerator". Only set_device in it is for CUDA; it is replaced below.
     distributed = module.DistributedType.MULTI_GPU
 
     def default_device(original: Any) -> Any:
@@ -53,12 +53,12 @@ def _state(module: ModuleType, patches: Patches) -> None:
 
 
 def _accelerator(module: ModuleType, patches: Patches) -> None:
-    # The devices that fp16 is refused without.
+    # Devices that may use fp16.
     patches.add_to_device_names(module.Accelerator, "__init__", "cuda xpu npu")
 
 
 def _checkpointing(module: ModuleType, patches: Patches) -> None:
-    """Save the device's random state beside Accelerate's own, for a run with dropout to resume bit for bit."""
+    """Save the device's random state with Accelerate's, so that a run with dropout resumes bit for bit."""
     import torch
 
     device_module = getattr(torch, patches.device)
@@ -123,7 +123,41 @@ def _memory(module: ModuleType, patches: Patches) -> None:
 
         return clear
 
+    def should_reduce(original: Any) -> Any:
+        # By the text of CUDA's message.
+        return lambda exception: isinstance(exception, torch.OutOfMemoryError) or original(exception)
+
     patches.wrap(module, "clear_device_cache", "garbage_collection", clear_device_cache)
+    patches.wrap(module, "should_reduce_batch_size", "exception", should_reduce)
+
+
+def _dataclasses(module: ModuleType, patches: Patches) -> None:
+    """Profile the device by its name, and load weights for FSDP from one rank."""
+    import torch
+
+    name = patches.device
+
+    def profiler_activity(original: Any) -> Any:
+        def activity_of(self: Any, activity: str) -> Any:
+            return torch.profiler.ProfilerActivity.PrivateUse1 if activity == name else original(self, activity)
+
+        return activity_of
+
+    def post_init(original: Any) -> Any:
+        def with_device(self: Any) -> None:
+            try:
+                original(self)
+            except RuntimeError as error:
+                # Its last step: it looks for a device to make the parameters of the other ranks on.
+                if not self.sync_module_states or "no available devices" not in str(error):
+                    raise
+                device = torch.device(name, getattr(torch, name).current_device())
+                self.param_init_fn = lambda module: module.to_empty(device=device, recurse=False)
+
+        return with_device
+
+    patches.wrap(module.ProfileKwargs, "_get_profiler_activity", "self activity", profiler_activity)
+    patches.wrap(module.FullyShardedDataParallelPlugin, "__post_init__", "self", post_init)
 
 
 def _modeling(module: ModuleType, patches: Patches) -> None:
@@ -134,10 +168,17 @@ def _modeling(module: ModuleType, patches: Patches) -> None:
 
     def get_max_memory(original: Any) -> Any:
         def max_memory(max_memory: dict[Any, Any] | None = None) -> Any:
-            if max_memory is not None:
-                return original(max_memory)
-            devices = {i: device_module.mem_get_info(i)[0] for i in range(device_module.device_count())}
-            return {**devices, "cpu": original(None)["cpu"]}
+            count = device_module.device_count()
+            if max_memory is None:
+                return {**{i: device_module.mem_get_info(i)[0] for i in range(count)}, "cpu": original(None)["cpu"]}
+            # It counts CUDA's devices.
+            chosen = sorted(key for key in max_memory if isinstance(key, int))
+            if missing := [i for i in chosen if not 0 <= i < count]:
+                module.logger.warning(f"max_memory names {missing}, but '{name}' has devices 0 to {count - 1}")
+            others = original({key: size for key, size in max_memory.items() if key not in chosen})
+            sizes = {i: max_memory[i] for i in chosen}
+            as_bytes = module.convert_file_size_to_int
+            return {**{i: as_bytes(n) if isinstance(n, str) else n for i, n in sizes.items()}, **others}
 
         return max_memory
 
@@ -192,6 +233,7 @@ PATCHES = {
     "accelerate.state": _state,
     "accelerate.accelerator": _accelerator,
     "accelerate.checkpointing": _checkpointing,
+    "accelerate.utils.dataclasses": _dataclasses,
     "accelerate.utils.environment": _environment,
     "accelerate.utils.memory": _memory,
     "accelerate.utils.modeling": _modeling,

@@ -12,14 +12,14 @@ from hardpoint.integrations._patches import Patches
 
 TESTED = "0.19"
 
-#: Methods that are functions of the same name in torch.<device>.
+#: Methods that forward to the function of the same name in torch.<device>.
 _DEVICE_FUNCTIONS = (
     *("set_device", "current_device", "device_count", "synchronize", "is_available", "is_bf16_supported"),
     *("set_rng_state", "get_rng_state", "manual_seed", "manual_seed_all", "initial_seed"),
     *("stream", "current_stream", "default_stream", "empty_cache", "memory_allocated", "max_memory_allocated"),
     *("memory_stats", "reset_peak_memory_stats", "memory_reserved", "max_memory_reserved"),
 )
-#: Older names of theirs.
+#: Older method names.
 _RENAMED = {
     "reset_max_memory_allocated": "reset_peak_memory_stats",
     "reset_max_memory_cached": "reset_peak_memory_stats",
@@ -127,7 +127,7 @@ def accelerator_class(base: type, name: str) -> type:
             builders = importlib.import_module(self.op_builder_dir())
             if class_name == "FusedAdamBuilder":
                 return _fused_adam_builder(builders.FusedAdamBuilder)
-            # Host-side optimizers, for offloaded states; nothing else of DeepSpeed's C++ fits this device.
+            # Host-side optimizers for offloaded states. No other C++ extension of DeepSpeed works with this device.
             host = ("CPUAdamBuilder", "CPUAdagradBuilder", "CPULionBuilder", "AsyncIOBuilder", "PinMemoryBuilder")
             return getattr(builders, class_name if class_name in host else "NotImplementedBuilder")
 
@@ -188,7 +188,7 @@ class _FusedAdam:
         if not bias_correction:
             raise NotImplementedError("FusedAdam without bias_correction does not run on this device: use torch_adam")
         grads, params, first_moments, second_moments = lists
-        # The kernels read the number of the step that they make.
+        # The kernels expect the number of the current step.
         steps = [torch.full((), float(step), device=p.device) for p in params]
         update = torch._fused_adamw_ if adam_w_mode else torch._fused_adam_
         update(

@@ -1,6 +1,6 @@
 """Lightning: an ``Accelerator`` under the device's name, which ``accelerator="auto"`` and ``"gpu"`` choose.
 
-Lightning comes as ``lightning`` and as ``pytorch_lightning`` with ``lightning_fabric``; the modules are the same.
+Lightning is published as ``lightning``, and as ``pytorch_lightning`` with ``lightning_fabric``, with the same modules.
 """
 
 from __future__ import annotations
@@ -84,10 +84,11 @@ def _connector(module: ModuleType, patches: Patches) -> None:
     # The strategy for one device, and the device type of autocast.
     patches.add_to_device_names(connector, "_choose_strategy", "cuda gpu mps")
     patches.add_to_device_names(connector, "_check_and_init_precision", "cpu mps")
+    patches.add_to_device_names(connector, "_check_strategy_and_fallback", "cuda gpu")  # FSDP
 
 
 def _ddp(module: ModuleType, patches: Patches) -> None:
-    """Leave the device to the model's parameters: with device IDs, Lightning opens a CUDA stream."""
+    """Give DDP no device IDs, with which Lightning would open a CUDA stream. DDP uses the parameters' device."""
 
     def device_ids(original: Any) -> Any:
         return lambda self: None if self.root_device.type == patches.device else original(self)
@@ -95,6 +96,25 @@ def _ddp(module: ModuleType, patches: Patches) -> None:
     strategy = module.DDPStrategy
     name = "determine_ddp_device_ids" if hasattr(strategy, "determine_ddp_device_ids") else "_determine_ddp_device_ids"
     patches.wrap(strategy, name, "self", device_ids)
+
+
+def _fsdp_precision(module: ModuleType, patches: Patches) -> None:
+    patches.replace_device_name(module.FSDPPrecision, "forward_context", "cuda")  # autocast
+
+    def init(original: Any) -> Any:
+        def with_scaler(self: Any, precision: Any, scaler: Any = None) -> None:
+            original(self, precision, scaler)
+            if scaler is None and self.scaler is not None:
+                # Made for CUDA, it would scale nothing.
+                self.scaler = type(self.scaler)(patches.device)
+
+        return with_scaler
+
+    patches.wrap(module.FSDPPrecision, "__init__", "self precision scaler", init)
+
+
+def _fsdp(module: ModuleType, patches: Patches) -> None:
+    patches.replace_device_name(module.FSDPStrategy, "setup_environment", "cuda")  # a device mesh given as a tuple
 
 
 def _trainer_setup(module: ModuleType, patches: Patches) -> None:
@@ -113,7 +133,81 @@ def _trainer_setup(module: ModuleType, patches: Patches) -> None:
     patches.wrap(module, "_log_device_info", "trainer", log_device_info)
 
 
+def _memory(module: ModuleType, patches: Patches) -> None:
+    """Let the batch size finder go on after an error of this device's memory: Lightning reads CUDA's message."""
+    import torch
+
+    device_module = getattr(torch, patches.device)
+
+    def is_oom_error(original: Any) -> Any:
+        return lambda exception: isinstance(exception, torch.OutOfMemoryError) or original(exception)
+
+    def collect(original: Any) -> Any:
+        def collect_and_empty() -> None:
+            original()
+            device_module.empty_cache()
+
+        return collect_and_empty
+
+    patches.wrap(module, "is_oom_error", "exception", is_oom_error)
+    patches.wrap(module, "garbage_collection_cuda", "", collect)
+
+
+def _seed(module: ModuleType, patches: Patches) -> None:
+    """Restore the device's random state too, after the sanity check for instance."""
+    import torch
+
+    device_module = getattr(torch, patches.device)
+    key = f"torch.{patches.device}"
+
+    def collect(original: Any) -> Any:
+        def collect_states(include_cuda: bool = True) -> dict[str, Any]:
+            states: dict[str, Any] = original(include_cuda)
+            return {**states, key: device_module.get_rng_state_all()} if include_cuda else states
+
+        return collect_states
+
+    def restore(original: Any) -> Any:
+        def restore_states(rng_state_dict: dict[str, Any]) -> None:
+            original(rng_state_dict)
+            if key in rng_state_dict:
+                device_module.set_rng_state_all(rng_state_dict[key])
+
+        return restore_states
+
+    patches.wrap(module, "_collect_rng_states", "include_cuda", collect)
+    patches.wrap(module, "_set_rng_states", "rng_state_dict", restore)
+
+
+def _throughput(module: ModuleType, patches: Patches) -> None:
+    """Wait for the device before its work is timed."""
+    import torch
+
+    def update(original: Any) -> Any:
+        def wait_and_update(self: Any, trainer: Any, *arguments: Any) -> None:
+            if trainer.strategy.root_device.type == patches.device:
+                getattr(torch, patches.device).synchronize()
+            original(self, trainer, *arguments)
+
+        return wait_and_update
+
+    patches.wrap(module.ThroughputMonitor, "_update", "self trainer", update)
+
+
+def _profiler(module: ModuleType, patches: Patches) -> None:
+    """Record the device's work by default."""
+    import torch
+
+    def activities(original: Any) -> Any:
+        return lambda self: [*original(self), torch.profiler.ProfilerActivity.PrivateUse1]
+
+    patches.wrap(module.PyTorchProfiler, "_default_activities", "self", activities)
+
+
+_PACKAGES = (("lightning.fabric", "lightning.pytorch"), ("lightning_fabric", "pytorch_lightning"))
 PATCHES = {
+    **{f"{package}.plugins.precision.fsdp": _fsdp_precision for pair in _PACKAGES for package in pair},
+    **{f"{package}.strategies.fsdp": _fsdp for pair in _PACKAGES for package in pair},
     **dict.fromkeys(("lightning.fabric.accelerators", "lightning_fabric.accelerators"), _accelerators),
     **dict.fromkeys(("lightning.pytorch.accelerators", "pytorch_lightning.accelerators"), _accelerators),
     **dict.fromkeys(("lightning.fabric.connector", "lightning_fabric.connector"), _connector),
@@ -123,4 +217,14 @@ PATCHES = {
     "pytorch_lightning.trainer.connectors.accelerator_connector": _connector,
     "lightning.pytorch.trainer.setup": _trainer_setup,
     "pytorch_lightning.trainer.setup": _trainer_setup,
+    **dict.fromkeys(("lightning.fabric.utilities.seed", "lightning_fabric.utilities.seed"), _seed),
+    **{
+        f"{package}.{part}": patch
+        for package in ("lightning.pytorch", "pytorch_lightning")
+        for part, patch in (
+            ("callbacks.throughput_monitor", _throughput),
+            ("profilers.pytorch", _profiler),
+            ("utilities.memory", _memory),
+        )
+    },
 }

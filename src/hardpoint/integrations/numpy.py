@@ -1,4 +1,4 @@
-"""NumPy: an error of ``numpy.from_dlpack`` that says what to do. It reads host memory only."""
+"""NumPy: a helpful error from ``numpy.from_dlpack``, which reads host memory only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""safetensors: ``load_file(device=...)`` and ``safe_open(device=...)`` with the mounted device, unknown to its Rust."""
+"""safetensors: ``load_file(device=...)`` and ``safe_open(device=...)`` with the mounted device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _safe_open(module: ModuleType, patches: Patches) -> None:
     name = patches.device
 
     class safe_open:
-        """Opens a file of tensors; those for the mounted device are copied from the file's mapping one by one."""
+        """Opens a file of tensors, and copies each to the mounted device when it is read."""
 
         def __new__(cls, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
             if device is None or framework not in ("pt", "torch", "pytorch") or not _on_device(device, name):
@@ -41,7 +41,7 @@ def _safe_open(module: ModuleType, patches: Patches) -> None:
             return self._file.get_tensor(key).to(self._device)
 
         def get_slice(self, key: str) -> _Slice:
-            """Return a tensor that copies only what is indexed."""
+            """Return a lazy tensor that copies only the indexed part."""
             return _Slice(self._file.get_slice(key), self._device)
 
         def get_tensors(self, *arguments: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class _Slice:
 
 
 def _on_device(device: Any, name: str) -> bool:
-    # An index alone is one of the accelerator's, as in torch.
+    # A number means an index of the accelerator, as in torch.
     return isinstance(device, int) or str(device).partition(":")[0] == name
 
 

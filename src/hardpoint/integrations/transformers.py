@@ -21,6 +21,70 @@ def _import_utils(module: ModuleType, patches: Patches) -> None:
     )
 
 
+def _generation(module: ModuleType, patches: Patches) -> None:
+    # The devices that generate() compiles a model with a static cache for.
+    patches.add_to_device_names(module.GenerationMixin, "_valid_auto_compile_criteria", "cuda xpu")
+
+    def compiles(original: Any) -> Any:
+        def criteria(self: Any, model_kwargs: dict[str, Any], generation_config: Any) -> bool:
+            # Inductor writes code that does not parse for the streams of an offloaded cache.
+            offloaded = getattr(model_kwargs.get("past_key_values"), "offloading", False)
+            return not offloaded and bool(original(self, model_kwargs, generation_config))
+
+        return criteria
+
+    parameters = "self model_kwargs generation_config"
+    patches.wrap(module.GenerationMixin, "_valid_auto_compile_criteria", parameters, compiles)
+
+
+def _continuous_batching(module: ModuleType, patches: Patches) -> None:
+    """Give continuous batching the device's memory to plan with, instead of the host's."""
+    import torch
+
+    device_module = getattr(torch, patches.device)
+
+    def breakdown(original: Any) -> Any:
+        def device_and_memory() -> tuple[Any, int, int, int]:
+            device_module.empty_cache()
+            device_module.synchronize()
+            free, total = device_module.mem_get_info()
+            return torch.device(patches.device), total, device_module.memory_reserved(), total - free
+
+        return device_and_memory
+
+    patches.wrap(module, "get_device_and_memory_breakdown", "", breakdown)
+
+
+def _caches(module: ModuleType, patches: Patches) -> None:
+    """Let offloaded caches wait for this device's stream; they ask torch.cuda for it."""
+    import torch
+
+    device_module = getattr(torch, patches.device)
+    device = patches.device  # compiled models trace the function below, and Dynamo knows strings but not Patches
+
+    def update(original: Any) -> Any:
+        def update_layer(self: Any, key_states: Any, value_states: Any, layer_idx: int, *rest: Any, **more: Any) -> Any:
+            if not self.offloading or key_states.device.type != device:
+                return original(self, key_states, value_states, layer_idx, *rest, **more)
+            while self.layer_class_to_replicate is not None and len(self.layers) <= layer_idx:
+                self.layers.append(self.layer_class_to_replicate())
+            stream = device_module.default_stream(key_states.device)
+            stream.wait_stream(self.prefetch_stream)
+            self.prefetch_stream.wait_stream(stream)
+            self.prefetch(layer_idx + 1, self.only_non_sliding)
+            self.offloading = False
+            try:
+                result = original(self, key_states, value_states, layer_idx, *rest, **more)
+            finally:
+                self.offloading = True
+            self.offload(layer_idx, self.only_non_sliding)
+            return result
+
+        return update_layer
+
+    patches.wrap(module.Cache, "update", "self key_states value_states layer_idx", update)
+
+
 def _training_args(module: ModuleType, patches: Patches) -> None:
     import torch
 
@@ -29,7 +93,7 @@ def _training_args(module: ModuleType, patches: Patches) -> None:
             device = original(self)
             if device.type != "cpu" or self.use_cpu or self.distributed_state.device.type == "cpu":
                 return device
-            # Its own list of names for one process; the state's device comes from Accelerate.
+            # Trainer's own list of names for one process. The state's device comes from Accelerate.
             self._n_gpu = 1
             device = torch.device(patches.device, self.distributed_state.device.index or 0)
             getattr(torch, patches.device).set_device(device)
@@ -41,7 +105,7 @@ def _training_args(module: ModuleType, patches: Patches) -> None:
 
 
 def _trainer(module: ModuleType, patches: Patches) -> None:
-    """Save the device's random state beside Trainer's own, for a run with dropout to resume bit for bit."""
+    """Save the device's random state with Trainer's, so that a run with dropout resumes bit for bit."""
     import torch
 
     device_module = getattr(torch, patches.device)
@@ -87,6 +151,9 @@ def _pipelines(module: ModuleType, patches: Patches) -> None:
 
 PATCHES = {
     "transformers.utils.import_utils": _import_utils,
+    "transformers.cache_utils": _caches,
+    "transformers.generation.continuous_batching.utils": _continuous_batching,
+    "transformers.generation.utils": _generation,
     "transformers.training_args": _training_args,
     "transformers.trainer": _trainer,
     "transformers.pipelines.base": _pipelines,

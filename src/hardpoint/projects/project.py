@@ -98,7 +98,7 @@ class Project:
         return subprocess.run(command, cwd=self.folder, env=self.environment()).returncode
 
     def _load_plugin(self) -> None:
-        """Load and mount the plug-in in a child process: without its device, every test would fail."""
+        """Load and mount the plug-in in a child process, since without its device every test would fail."""
         plugin = self.settings.get("plugin", "")
         load = f"load_path({str(self.folder / plugin)!r})" if plugin else "choose()"
         code = (

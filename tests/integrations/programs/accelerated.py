@@ -1,4 +1,4 @@
-"""Trains a small net with Accelerate and saves its weights: accelerated.py FILE ddp|fsdp2."""
+"""Trains a small net with Accelerate and saves its weights: accelerated.py FILE ddp|fsdp1|fsdp2."""
 
 import sys
 
@@ -10,7 +10,12 @@ from torch import nn
 BATCH = 16
 
 file, strategy = sys.argv[1:]
-sharding = FullyShardedDataParallelPlugin(fsdp_version=2, reshard_after_forward=True) if strategy == "fsdp2" else None
+options = {
+    "ddp": None,
+    "fsdp1": {"fsdp_version": 1, "sync_module_states": True, "use_orig_params": True},
+    "fsdp2": {"fsdp_version": 2, "reshard_after_forward": True},
+}[strategy]
+sharding = FullyShardedDataParallelPlugin(**options) if options else None
 accelerator = Accelerator(fsdp_plugin=sharding)
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))

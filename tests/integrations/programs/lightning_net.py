@@ -1,4 +1,4 @@
-"""Trains a small net with Lightning's DDP and saves its weights: lightning_net.py FILE DEVICES."""
+"""Trains a small net with Lightning's DDP and saves its weights: lightning_net.py FILE DEVICES [STRATEGY PRECISION]."""
 
 import sys
 
@@ -34,12 +34,22 @@ if __name__ == "__main__":
     count = int(sys.argv[2])
     quiet = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
     # Its own sampler would shuffle.
-    trainer = lightning.Trainer(max_epochs=2, devices=count, use_distributed_sampler=False, **quiet)
+    strategy, precision = sys.argv[3:] or ("auto", "32-true")
+    if strategy == "hybrid":
+        from lightning.pytorch.strategies import FSDPStrategy
+
+        strategy = FSDPStrategy(device_mesh=(1, count), sharding_strategy="HYBRID_SHARD", auto_wrap_policy={nn.Linear})
+    options = {"strategy": strategy, "precision": precision, "use_distributed_sampler": False}
+    trainer = lightning.Trainer(max_epochs=2, devices=count, **options, **quiet)
     net = Net()
     data = batches().dataset
     order = torch.utils.data.DistributedSampler(data, count, trainer.local_rank, shuffle=False)
     trainer.fit(net, torch.utils.data.DataLoader(data, 16 // count, sampler=order))
     assert trainer.strategy.root_device == torch.device("sim", trainer.local_rank)
+    checkpoint = f"{sys.argv[1]}.ckpt"
+    trainer.save_checkpoint(checkpoint, weights_only=True)
     if trainer.is_global_zero:
-        weights = {name: value.cpu() for name, value in net.state_dict().items()}
-        torch.save({"devices": trainer.world_size, "weights": weights}, sys.argv[1])
+        weights = torch.load(checkpoint)["state_dict"]
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        scale = scaler.get_scale() if scaler is not None else None
+        torch.save({"devices": trainer.world_size, "weights": weights, "scale": scale}, sys.argv[1])

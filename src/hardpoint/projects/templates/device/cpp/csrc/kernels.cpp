@@ -9,7 +9,7 @@ namespace {
 using tvm::ffi::AnyView;
 using tvm::ffi::TensorView;
 
-// A float32 tensor. Anything else, such as a number, is declined, and the next tier takes the call.
+// A float32 tensor. For anything else, such as a number, the call is declined, and the next tier takes it.
 TensorView floats(AnyView argument) {
   const auto tensor = argument.as<TensorView>();
   if (!tensor || tensor->dtype().code != kDLFloat || tensor->dtype().bits != 32)
