@@ -26,6 +26,7 @@ from typing import Any
 
 import h200_models
 import h200_operators
+import h200_zoo
 from h200_timing import ROUNDS, Work, seconds
 
 sys.path.pop()  # transformers looks for a package "kernels", which kernels.py would shadow
@@ -194,8 +195,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--wheels", type=Path, help="wheels for an offline build")
     parser.add_argument("--only", choices=PARTS, action="append", help="run this part; repeatable")
-    parser.add_argument("--models", nargs="*", choices=h200_models.models(), help="run these models only")
-    parser.add_argument("--no-inductor", action="store_true", help="skip torch.compile")
+    parser.add_argument("--models", nargs="*", choices=h200_models.all_models(), help="run these models only")
+    parser.add_argument("--zoo", action="store_true", help="run the models that nobody tuned Hardpoint for")
+    parser.add_argument(
+        "--sides", nargs="*", choices=h200_models.SIDES, default=list(h200_models.SIDES), help="run these ways only"
+    )
     parser.add_argument("--dtypes", default="float32,bfloat16,float16,int64,bool", help="dtypes of the operators")
     parser.add_argument("--samples", type=int, default=2, help="samples per operator and dtype")
     parser.add_argument("--json", type=Path, help="write all measurements")
@@ -229,12 +233,12 @@ def main() -> None:
         h200_operators.show(measured["operators"], options.dtypes)
         print(f"\n{elapsed():.0f} s so far", flush=True)
     if "models" in parts:
-        names, sides = options.models or list(h200_models.models()), ("nv", "cuda", "graph", "inductor")
-        if options.no_inductor:
-            sides = sides[:-1]
+        names, sides = options.models or list(h200_models.models()), tuple(options.sides)
+        if options.zoo:
+            names = list(h200_zoo.zoo())
         until = time.time() + LIMIT - elapsed()
         measured["models"] = h200_models.measure(names, sides, PATIENCE, until)
-        h200_models.show(measured["models"])
+        h200_models.show(measured["models"], sides)
     print(f"\n{elapsed():.0f} s in all")
     if options.json:
         options.json.write_text(json.dumps(measured, indent=1))

@@ -1,4 +1,4 @@
-"""Models on nv, on torch.cuda, and compiled: time and memory.
+"""Models on nv and on torch.cuda, eager and compiled: time and memory.
 
 Called by h200.py. As a program it measures one model on one side:
 
@@ -22,8 +22,9 @@ import time
 from collections.abc import Callable
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import h200_zoo
 from h200_processes import end
 from h200_timing import ROUNDS, Work, seconds, wait
 from model_configs import llama
@@ -31,9 +32,33 @@ from model_configs import llama
 if __name__ == "__main__":
     sys.path.pop()  # transformers looks for a package "kernels", which kernels.py would shadow
 
-#: Sides that run on nv, and torch.compile backends by side.
-OURS, COMPILED = ("nv", "graph"), {"graph": "hardpoint", "inductor": "inductor"}
-SIDES = ("nv", "cuda", *COMPILED)
+
+class Side(NamedTuple):
+    """How a model runs: on a device, eager if ``backend`` is empty, else with these arguments of torch.compile."""
+
+    device: str
+    backend: str = ""
+    mode: str | None = None
+
+    def compile(self, model: Any) -> Any:
+        import torch
+
+        return torch.compile(model, backend=self.backend, mode=self.mode) if self.backend else model
+
+
+SIDES = {
+    "nv": Side("nv"),
+    "cuda": Side("cuda"),
+    "graph": Side("nv", "hardpoint"),
+    "nv inductor": Side("nv", "inductor"),
+    "inductor": Side("cuda", "inductor"),
+    "nv reduced": Side("nv", "inductor", "reduce-overhead"),
+    "reduced": Side("cuda", "inductor", "reduce-overhead"),
+}
+#: Two ways to compare, on nv and on cuda.
+PAIRS = (("nv", "cuda"), ("nv inductor", "inductor"), ("nv reduced", "reduced"))
+#: Processes that prepare at the same time: one per CPU core of the machine.
+PROCESSES = 16
 
 
 def training(model: Any, loss: Callable[[Any], Any], device: str, half: bool) -> Work:
@@ -59,36 +84,59 @@ def create_on(device: str, make: Callable[[], Any]) -> Any:
         return make()
 
 
-def resnet50(device: str, batch: int, half: bool, compiled: str) -> Work:
+def resnet50(side: Side, batch: int, half: bool) -> Work:
     import torch
 
+    device = side.device
     model = create_on(device, _resnet).train()
     images, labels = torch.randn(batch, 3, 224, 224).to(device), torch.randint(1000, (batch,)).to(device)
-    if compiled:
-        model = torch.compile(model, backend=compiled)
+    model = side.compile(model)
     return training(model, lambda m: torch.nn.functional.cross_entropy(m(images), labels), device, half)
 
 
-def gpt2(device: str, compiled: str, dropout: float = 0.1) -> Work:
+def gpt2(side: Side, dropout: float = 0.1) -> Work:
     import torch
     import transformers
 
+    device = side.device
     config = transformers.GPT2Config(attn_pdrop=dropout, embd_pdrop=dropout, resid_pdrop=dropout)
     model = create_on(device, lambda: transformers.GPT2LMHeadModel(config)).train()
     ids = torch.randint(50257, (8, 512)).to(device)
-    if compiled:
-        model = torch.compile(model, backend=compiled)
-    return training(model, lambda m: m(input_ids=ids, labels=ids).loss, device, True)
+    return training(side.compile(model), lambda m: m(input_ids=ids, labels=ids).loss, device, True)
 
 
-def inference(make: Callable[[], Any], inputs: Callable[[], dict[str, Any]]) -> Callable[[str, str], Work]:
-    def made(device: str, compiled: str) -> Work:
+def of_zoo(model: h200_zoo.Model) -> Callable[[Side], Work]:
+    def made(side: Side) -> Work:
         import torch
 
-        model = create_on(device, make).eval()
-        given = {name: value.to(device) for name, value in inputs().items()}
-        if compiled:
-            model = torch.compile(model, backend=compiled)
+        device, loss = side.device, model.loss
+        given = {name: value.to(device) for name, value in model.batch().items()}
+        net = side.compile(create_on(device, model.make).train(loss is not None))
+        inputs = {"": given.pop("x")} if "x" in given else given
+        positional = [inputs.pop("")] if "" in inputs else []
+
+        def forward(m: Any) -> Any:
+            return m(*positional, **inputs)
+
+        if loss is not None:
+            return training(net, lambda m: loss(forward(m), given), device, model.half)
+
+        def call() -> None:
+            with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=model.half):
+                forward(net)
+
+        return call
+
+    return made
+
+
+def inference(make: Callable[[], Any], inputs: Callable[[], dict[str, Any]]) -> Callable[[Side], Work]:
+    def made(side: Side) -> Work:
+        import torch
+
+        model = create_on(side.device, make).eval()
+        given = {name: value.to(side.device) for name, value in inputs().items()}
+        model = side.compile(model)
 
         def call() -> None:
             with torch.no_grad():
@@ -132,17 +180,22 @@ def inferences() -> dict[str, tuple[Callable[[], Any], Callable[[], dict[str, An
     }
 
 
-def models() -> dict[str, Callable[[str, str], Work]]:
-    """Work on a device, in eager mode or compiled with a backend."""
+def models() -> dict[str, Callable[[Side], Work]]:
+    """The models for which Hardpoint was tuned."""
     return {
-        "ResNet-50 training, 32, float32": lambda device, compiled: resnet50(device, 32, False, compiled),
-        "ResNet-50 training, 128, bfloat16": lambda device, compiled: resnet50(device, 128, True, compiled),
+        "ResNet-50 training, 32, float32": lambda side: resnet50(side, 32, False),
+        "ResNet-50 training, 128, bfloat16": lambda side: resnet50(side, 128, True),
         "GPT-2 training, 8 x 512, bfloat16": gpt2,
-        "GPT-2 without dropout": lambda device, compiled: gpt2(device, compiled, 0.0),
+        "GPT-2 without dropout": lambda side: gpt2(side, 0.0),
         **{name: inference(*given) for name, given in inferences().items()},
-        "ResNet-50 training, 32, bfloat16": lambda device, compiled: resnet50(device, 32, True, compiled),
-        "ResNet-50 training, 128, float32": lambda device, compiled: resnet50(device, 128, False, compiled),
+        "ResNet-50 training, 32, bfloat16": lambda side: resnet50(side, 32, True),
+        "ResNet-50 training, 128, float32": lambda side: resnet50(side, 128, False),
     }
+
+
+def all_models() -> dict[str, Callable[[Side], Work]]:
+    """Those, and models for which Hardpoint was not tuned."""
+    return {**models(), **{name: of_zoo(model) for name, model in h200_zoo.zoo().items()}}
 
 
 class Measurement:
@@ -152,8 +205,8 @@ class Measurement:
     """
 
     def __init__(self, side: str, name: str, lines: Path) -> None:
-        environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if side in OURS else "0"}
-        if side not in OURS:
+        environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if SIDES[side].device == "nv" else "0"}
+        if SIDES[side].device != "nv":
             environment.pop("HARDPOINT_DEVICE", None)
         # Each model starts its own inductor workers.
         environment["TORCHINDUCTOR_COMPILE_THREADS"] = "4"
@@ -196,45 +249,54 @@ class Measurement:
 
 
 def measure(names: list[str], sides: tuple[str, ...], patience: float, until: float) -> list[dict[str, Any]]:
-    """Measure models on all sides. Each side has ``patience`` seconds, the last one until ``until``, in time.time()."""
+    """Measure models on all sides, at most PROCESSES at a time. ``until``: the deadline, in time.time()."""
     taken: dict[str, dict[str, Any]] = {name: {"name": name} for name in names}
-    for side in sides:
+    together = max(1, PROCESSES // len(sides))
+    for first in range(0, len(names), together):
         start = time.time()
-        last = until if side == sides[-1] else min(until, start + patience)
-        # Graph mode only for launch-bound cases.
-        some = [name for name in names if side != "graph" or name in inferences()]
-        with tempfile.TemporaryDirectory() as folder:
-            running = {name: Measurement(side, name, Path(folder) / str(k)) for k, name in enumerate(some)}
-            try:
-                late = [name for name, measurement in running.items() if not measurement.prepared(last)]
-                for name in late:
-                    running.pop(name).end()  # must not disturb the measurements
-                for name, measurement in list(running.items()) * ROUNDS:
-                    if result := measurement.measured(last + 30):
-                        taken[name][side] = min(result, taken[name].get(side, result), key=itemgetter("seconds"))
-            finally:
-                for measurement in running.values():
-                    measurement.end()
-        print(f"{side}: {time.time() - start:.0f} s{'; not ready: ' * bool(late)}{', '.join(late)}", flush=True)
+        if start > until - 30:
+            print("no time left for " + ", ".join(names[first:]), flush=True)
+            break
+        some = [(name, side) for name in names[first : first + together] for side in sides]
+        late = measure_together(some, taken, min(until, start + patience))
+        missing = f"; not ready: {', '.join(f'{name} ({side})' for name, side in late)}" if late else ""
+        print(f"{', '.join(names[first : first + together])}: {time.time() - start:.0f} s{missing}", flush=True)
     return list(taken.values())
 
 
-def show(results: list[dict[str, Any]]) -> None:
-    print("\nModels. Speed: time of the other side / nv in eager mode; gain: eager / graph mode on nv;")
-    print("peak memory.\n")
-    head = f"{'nv ms':>9}{'cuda ms':>9}{'inductor ms':>13}{'graph ms':>10}{'speed':>8}{'to inductor':>13}{'gain':>7}"
-    print(f"{'':36}{head}{'nv MiB':>9}{'cuda MiB':>10}  operators on the CPU")
+def measure_together(some: list[tuple[str, str]], taken: dict[str, Any], last: float) -> list[tuple[str, str]]:
+    """Prepare all at the same time, measure one at a time. Returns the models that were not ready in time."""
+    with tempfile.TemporaryDirectory() as folder:
+        running = {each: Measurement(each[1], each[0], Path(folder) / str(k)) for k, each in enumerate(some)}
+        try:
+            late = [each for each, measurement in running.items() if not measurement.prepared(last)]
+            for each in late:
+                running.pop(each).end()  # must not disturb the measurements
+            for (name, side), measurement in list(running.items()) * ROUNDS:
+                if result := measurement.measured(last + 30):
+                    taken[name][side] = min(result, taken[name].get(side, result), key=itemgetter("seconds"))
+        finally:
+            for measurement in running.values():
+                measurement.end()
+    return late
+
+
+def show(results: list[dict[str, Any]], sides: tuple[str, ...]) -> None:
+    """Times in ms, then the speed of each way of running on nv relative to the same way on cuda."""
+    pairs = [(ours, theirs) for ours, theirs in PAIRS if ours in sides and theirs in sides]
+    print("\nModels: ms; speed: time on cuda / time on nv, both eager, both compiled, both with reduce-overhead.\n")
+    head = "".join(f"{side:>13}" for side in sides) + "".join(f"{theirs + ' /':>12}" for _, theirs in pairs)
+    print(f"{'':34}{head}{'nv MiB':>9}{'cuda MiB':>10}  operators on the CPU")
     for r in results:
-        if "nv" not in r or "cuda" not in r:
-            print(f"{r['name']:36}  not measured")
-            continue
-        ours, cuda, compiled, graph = (r.get(side, {}).get("seconds") for side in ("nv", "cuda", "inductor", "graph"))
-        times = f"{ours * 1e3:9.2f}{cuda * 1e3:9.2f}{f'{compiled * 1e3:.2f}' if compiled else '':>13}"
-        times += f"{f'{graph * 1e3:.2f}' if graph else '':>10}"
-        speeds = f"{cuda / ours:8.2f}{f'{compiled / ours:.2f}' if compiled else '':>13}"
-        speeds += f"{f'{ours / graph:.2f}' if graph else '':>7}"
-        memory = f"{r['nv']['memory'] >> 20:9}{r['cuda']['memory'] >> 20:10}"
-        print(f"{r['name']:36}{times}{speeds}{memory}  {', '.join(r['nv']['cpu']) or 'none'}", flush=True)
+        times = {side: r[side]["seconds"] for side in sides if side in r}
+        line = "".join(f"{times[side] * 1e3:13.2f}" if side in times else f"{'-':>13}" for side in sides)
+        for ours, theirs in pairs:
+            both = ours in times and theirs in times
+            line += f"{times[theirs] / times[ours]:12.2f}" if both else f"{'-':>12}"
+        for side, width in (("nv", 9), ("cuda", 10)):
+            line += f"{r[side]['memory'] >> 20:{width}}" if side in r else f"{'-':>{width}}"
+        cpu = sorted({name for side in sides if side in r for name in r[side]["cpu"]})
+        print(f"{r['name']:34}{line}  {', '.join(cpu) or 'none'}", flush=True)
 
 
 def cpu_calls(work: Work) -> dict[str, int]:
@@ -250,26 +312,27 @@ def main() -> None:
     """Prepare a model; then, for every line on stdin, print its time and memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("side", choices=SIDES)
-    parser.add_argument("name", choices=models())
+    parser.add_argument("name", choices=all_models())
     options = parser.parse_args()
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(0)
-    device = "nv" if options.side in OURS else "cuda"
+    side = SIDES[options.side]
+    device = side.device
     module = torch.nv if device == "nv" else torch.cuda
-    work = models()[options.name](device, COMPILED.get(options.side, ""))
+    work = all_models()[options.name](side)
     for _ in range(3):
         work()
     wait(device)
     print("ready", flush=True)
     for _ in sys.stdin:
         module.reset_peak_memory_stats()
-        cpu = cpu_calls(work) if options.side == "nv" else {}
+        cpu = cpu_calls(work) if device == "nv" else {}
         work()
         wait(device)
         memory = module.max_memory_allocated()
-        result = {"name": options.name, "memory": memory, "cpu": cpu, "seconds": seconds(device, work, 0.5)}
+        result = {"name": options.name, "memory": memory, "cpu": cpu, "seconds": seconds(device, work, 0.4)}
         print(json.dumps(result), flush=True)
 
 

@@ -111,7 +111,7 @@ class OperatorTimes(TorchDispatchMode):
         return result
 
 
-def profile(name: str) -> list[dict[str, Any]]:
+def profile(name: str, repeats: int) -> list[dict[str, Any]]:
     """Operators of a step on both sides, largest loss first; the best of a few steps for each call."""
     waits: tuple[Callable[[], object], ...] = (torch.accelerator.synchronize, lambda: None)
     steps = [make_step(name, device) for device in (hardpoint.mounted()[0], "cpu")]
@@ -119,7 +119,7 @@ def profile(name: str) -> list[dict[str, Any]]:
         run()  # compiles kernels and creates the optimizer state
     best: tuple[dict[str, list[float]], ...] = ({}, {})
     tiers: dict[str, set[str]] = {}
-    for _ in range(PROFILED_STEPS):
+    for _ in range(repeats):
         for run, wait, times in zip(steps, waits, best, strict=True):
             with OperatorTimes(wait) as taken:
                 run()
@@ -139,8 +139,8 @@ def profile(name: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["difference_ms"])
 
 
-def print_profile(name: str, rows: list[dict[str, Any]]) -> None:
-    print(f"\n{name}: operators of one step, synchronized after each call, best of {PROFILED_STEPS}\n")
+def print_profile(name: str, rows: list[dict[str, Any]], repeats: int) -> None:
+    print(f"\n{name}: operators of one step, synchronized after each call, best of {repeats}\n")
     print(f"{'calls: device, native':>59}{'device ms':>11}{'native ms':>11}{'loss ms':>10}  tier")
     for r in rows:
         numbers = f"{r['device_ms']:11.3f}{r['native_ms']:11.3f}{r['difference_ms']:10.3f}"
@@ -155,17 +155,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=MODELS, help="this model only")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--profile", action="store_true", help="time each operator instead of the step")
+    parser.add_argument(
+        "--profile",
+        nargs="?",
+        type=int,
+        const=PROFILED_STEPS,
+        metavar="STEPS",
+        help=f"time each operator of this many steps ({PROFILED_STEPS}) instead of the step",
+    )
     options = parser.parse_args()
     torch.set_num_threads(THREADS)
     names = [options.only] if options.only else list(MODELS)
     if options.profile:
-        profiles = {name: profile(name) for name in names}
+        profiles = {name: profile(name, options.profile) for name in names}
         if options.json:
             print(json.dumps(profiles))
         else:
             for name, rows in profiles.items():
-                print_profile(name, rows)
+                print_profile(name, rows, options.profile)
         return
     if not options.json:
         print(f"A training step on {hardpoint.mounted()[0]}, against native torch CPU; threads: {THREADS} each;")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 def printed(*arguments: str, **variables: str) -> Any:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HARDPOINT_")} | {"HARDPOINT_DEVICE": "sim"}
-    environment |= variables
+    environment |= {"BENCHMARK_PATIENCE": "0", **variables}
     command = [sys.executable, str(ROOT / "benchmarks" / arguments[0]), *arguments[1:], "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
@@ -47,7 +47,7 @@ def test_compiled():
 
 
 def test_profile_of_a_model():
-    rows = printed("models.py", "--only", "gpt", "--profile")["gpt"]
+    rows = printed("models.py", "--only", "gpt", "--profile", "1")["gpt"]
     operators = {row["operator"]: row for row in rows}
     # Includes backward, which runs on another thread.
     for name in ("aten.mm.default", "aten.native_layer_norm_backward.default"):
@@ -97,6 +97,16 @@ def test_paddle():
     # On any machine, Hardpoint's CPU tier is far faster than Paddle's own fallback.
     assert cases["fallback: maxout"]["cpu_operators"] == {"phi::maxout": 1}
     assert cases["fallback: maxout"]["ratio"] < 0.5
+
+
+@pytest.mark.skipif(find_spec("paddle") is None, reason="Paddle is not installed")
+def test_paddle_models():
+    root = str(package_file("../paddle_custom_device/libhardpoint_paddle.so").resolve().parent)
+    # One thread is timed by its CPU time, which needs no wait for a quiet machine.
+    result = printed("paddle_models.py", "--only", "mobilenet", CUSTOM_DEVICE_ROOT=root, HARDPOINT_SIM_THREADS="1")
+    (case,) = result["models"]
+    assert case["ratio"] == pytest.approx(case["device_ms"] / case["native_ms"])
+    assert case["cpu_operators"] == {}
 
 
 def test_observers():
