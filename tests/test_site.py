@@ -64,6 +64,7 @@ def test_no_external_resources(site: Path) -> None:
         loaded = re.findall(r'<(?:script|img|iframe)[^>]* src="(https?:[^"]+)"', text)
         loaded += re.findall(r'<link rel="(?:stylesheet|preconnect|icon)"[^>]* href="(https?:[^"]+)"', text)
         assert loaded == [], page
+        assert 'data-md-component="source"' not in text, f"{page}: the theme would ask GitHub for the number of stars"
 
 
 def test_repository_links_have_targets(site: Path) -> None:
@@ -75,20 +76,32 @@ def test_repository_links_have_targets(site: Path) -> None:
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
-def test_search_finds_both_languages(site: Path) -> None:
-    entries = json.loads((site / "search" / "search_index.json").read_text())["docs"]
-    titles = {entry["title"].replace("\u200b", "") for entry in entries}
-    assert {"Environment variables", "环境变量"} <= titles
-    assert any("\u200b核函数\u200b" in entry["text"] for entry in entries), (
+def search_entries(folder: Path) -> list[dict[str, str]]:
+    entries: list[dict[str, str]] = json.loads((folder / "search" / "search_index.json").read_text())["docs"]
+    # Search without a web server.
+    assert (folder / "search" / "search_index.js").read_text().startswith("var __index = {")
+    assert [e["location"] for e in entries if not (folder / e["location"].partition("#")[0]).exists()] == []
+    return entries
+
+
+def test_search_finds_pages_in_the_reader_s_language(site: Path) -> None:
+    english, chinese = search_entries(site), search_entries(site / "zh-CN")
+    titles = [{entry["title"].replace("\u200b", "") for entry in entries} for entries in (english, chinese)]
+    assert "Environment variables" in titles[0] - titles[1]
+    assert "环境变量" in titles[1] - titles[0]
+    assert "Standard operators" in titles[0] & titles[1]  # not translated
+    assert any("\u200b核函数\u200b" in entry["text"] for entry in chinese), (
         "Chinese words are not separated: is jieba installed?"
     )
-    # Search without a web server.
-    assert (site / "search" / "search_index.js").read_text().startswith("var __index = {")
+    # Pages load the index below this address.
+    for page, base in (("index", "."), ("howto/check", "..")):
+        for folder in (site, site / "zh-CN"):
+            assert f'"base": "{base}"' in (folder / f"{page}.html").read_text()
 
 
 def test_header_page_is_complete(site: Path) -> None:
     header = HEADER.read_text()
-    text = (site / "reference" / "plugin_h.html").read_text()
+    text = (site / "reference" / "plugin_h.html").read_text().replace("<wbr>", "")  # where a name may break
     names = {
         *re.findall(r"\} (Hp\w+);", header),
         *re.findall(r"\(\*(\w+)\)", header),

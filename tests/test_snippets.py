@@ -8,12 +8,11 @@ from __future__ import annotations
 import ast
 import os
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from fork_server import run_python
 
 from hardpoint._runtime import package_file
 
@@ -39,8 +38,8 @@ def test_snippet(code: str, tmp_path: Path) -> None:
         # Where Paddle would search if it were installed in the same folder.
         library = package_file("../paddle_custom_device/libhardpoint_paddle.so").resolve()
         environment.setdefault("CUSTOM_DEVICE_ROOT", str(library.parent))
-    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    strict = "import warnings\nwarnings.simplefilter('error', RuntimeWarning)\n"
+    done = run_python(["-c", strict + code], cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
 
 

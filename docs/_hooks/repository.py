@@ -18,6 +18,7 @@ URL: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls
 
 #: Files of the repository that pages of the site include.
 PAGES = {"CONTRIBUTING.md": "docs/project/contributing.md", "CHANGELOG.md": "docs/project/changelog.md"}
+FRONT_PAGES = ("index.md", "index.zh-CN.md")
 
 _CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
@@ -60,7 +61,28 @@ def on_config(config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Make a page's links work on the site."""
     source = f"docs/{page.file.src_uri}"
+    if page.file.src_uri in FRONT_PAGES:
+        page.meta["hide"] = ["navigation"]  # its section has no other page
     for included, including in PAGES.items():
         if source == including:
             return site_markdown((ROOT / included).read_text(), included)
     return site_markdown(_LANGUAGE_LINK.sub("", markdown), source)
+
+
+def _breakable(match: re.Match[str]) -> str:
+    return match[1] + re.sub(r"(?<=\w[_./])(?=\w)", "<wbr>", match[2])
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Fit the finished page to Hardpoint.
+
+    Long names in the first column of a table may break after an underscore, a dot or a slash. (Not earlier: the search
+    index would contain the parts.) Without the dropped attribute, Material does not ask GitHub for the number of stars.
+    """
+    output = re.sub(r"(<tr>\s*<td[^>]*>\s*<code>)([^<]*)", _breakable, output)
+    return output.replace(' data-md-component="source"', "")
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """Do the same for pages without Markdown, such as 404.html."""
+    return on_post_page(output_content)
