@@ -113,7 +113,8 @@ def signatures(module: str) -> Iterator[tuple[str, inspect.Signature]]:
     "module",
     [
         *("hardpoint", "hardpoint.plugin", "hardpoint.kernels", "hardpoint.kernels.custom", "hardpoint.torch"),
-        *("hardpoint.paddle", "hardpoint.graph", "hardpoint.devices.sim", "hardpoint.devices.cuda"),
+        *("hardpoint.torch.metadata", "hardpoint.paddle", "hardpoint.paddle.dlpack", "hardpoint.graph"),
+        *("hardpoint.debug", "hardpoint.devices", "hardpoint.devices.sim", "hardpoint.devices.cuda"),
     ],
 )
 def test_no_any_in_public_signatures(module: str) -> None:

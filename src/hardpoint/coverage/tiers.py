@@ -113,7 +113,7 @@ def _standard_operator(name: str, table: dict[str, Op]) -> Op | None:
 
 
 def _portable_kinds(op: Op) -> set[str]:
-    """The kinds of dtypes that portable kernels serve. Custom operators handle every dtype that torch accepts."""
+    """The classes of dtypes that portable kernels serve. Custom operators handle every dtype that torch accepts."""
     if op.kind != "pointwise":
         return set(_KINDS.values())
     expressions = op.variants.values() or [op.expression]

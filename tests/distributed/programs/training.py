@@ -94,6 +94,25 @@ def dtensor() -> None:
     torch.testing.assert_close(split[0].weight.grad.full_tensor(), gradient)
 
 
+def mesh_of_two_dimensions() -> None:
+    """The default group knows its device, so torch splits it into the groups of each dimension."""
+    mesh = init_device_mesh(DEVICE.type, (SIZE // 2, 2), mesh_dim_names=("outer", "inner"))
+    for name, members in (("outer", range(RANK % 2, SIZE, 2)), ("inner", range(RANK // 2 * 2, RANK // 2 * 2 + 2))):
+        group = mesh.get_group(name)
+        assert dist.get_process_group_ranks(group) == list(members)
+        total = torch.full((3,), float(RANK), device=DEVICE)
+        dist.all_reduce(total, group=group)
+        assert total.tolist() == [sum(members)] * 3
+    part = dist.split_group(mesh.get_group("inner"), [[1]])
+    assert (part is None) == (RANK % 2 == 0)
+    model = nn.Linear(4, 2).to(DEVICE)
+    dist.broadcast(model.weight.data, 0)
+    before = model.weight.detach().clone()
+    fully_shard(model, mesh=mesh)  # hybrid: replicated outside, sharded inside
+    model(torch.ones(3, 4, device=DEVICE)).sum().backward()
+    torch.testing.assert_close(model.weight.grad.full_tensor(), torch.full_like(before, 3.0))
+
+
 def checkpoint(folder: str) -> None:
     """Save a sharded checkpoint half-way, load it into other nets, and continue to the same losses."""
     import torch.distributed.checkpoint as dcp
@@ -126,5 +145,6 @@ fsdp("digits")
 fsdp("gpt")
 zero()
 dtensor()
+mesh_of_two_dimensions()
 checkpoint(sys.argv[1])
 end()
