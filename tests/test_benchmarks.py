@@ -94,9 +94,7 @@ def test_paddle():
     for case in cases.values():
         assert case["ratio"] == pytest.approx(case["device_us"] / case["other_us"])
     assert cases["add"]["cpu_operators"] == {}
-    # On any machine, Hardpoint's CPU tier is far faster than Paddle's own fallback.
     assert cases["fallback: maxout"]["cpu_operators"] == {"phi::maxout": 1}
-    assert cases["fallback: maxout"]["ratio"] < 0.5
 
 
 @pytest.mark.skipif(find_spec("paddle") is None, reason="Paddle is not installed")
@@ -111,10 +109,12 @@ def test_paddle_models():
 
 def test_observers():
     rows = {row["tool"]: row for row in printed("observers.py")}
-    assert rows["off"]["operator_ratio"] == rows["off"]["step_ratio"] == 1
+    off = rows["off"]
+    for row in rows.values():
+        assert row["operator_ratio"] == pytest.approx(row["operator_ns"] / off["operator_ns"])
+        assert row["step_ratio"] == pytest.approx(row["step_ms"] / off["step_ms"])
+    # A Python call is a hundred times slower than the operator.
     assert rows["dump, level 1"]["operator_ratio"] > 2
-    assert rows["compare"]["step_ratio"] > rows["NaN and Inf"]["step_ratio"] > 1
-    assert rows["compare"]["step_ratio"] > rows["dump, level 1"]["step_ratio"]
 
 
 def test_opencl():

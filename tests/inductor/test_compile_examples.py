@@ -15,4 +15,4 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 )
 def test_example(name, printed, run_python):
     program = f"import runpy; runpy.run_path({str(EXAMPLES / name)!r} + '.py')"
-    assert printed in run_python(program, TORCHINDUCTOR_COMPILE_THREADS="1").stdout
+    assert printed in run_python(program, timeout=280, TORCHINDUCTOR_COMPILE_THREADS="1").stdout
