@@ -121,8 +121,9 @@ bool launch_matmul(const OpBinding& binding, Device& device, const View& out, co
                    const View& b, Factor beta, Factor alpha) {
   static KernelTemplate kernels("matmul:product", {"T", "R"});
   if (is_complex(out.dtype)) return !self.defined() && complex_product(binding, device, out, a, b);
-  const bool dtypes = a.dtype == b.dtype && (out.dtype == a.dtype || out.dtype == accumulator(a.dtype));
-  if (!binding.portable_allowed || !supported(out.dtype) || !dtypes) return false;
+  const bool sums_bytes = a.dtype == DType::kI8 && out.dtype == DType::kI32;
+  const bool known_output = out.dtype == a.dtype || out.dtype == accumulator(a.dtype) || sums_bytes;
+  if (!binding.portable_allowed || !supported(out.dtype) || a.dtype != b.dtype || !known_output) return false;
   TemplateCall call(kernels, device, {a.dtype, out.dtype});
   const int d = out.ndim - 2;
   MatmulShape g;

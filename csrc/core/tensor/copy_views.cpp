@@ -64,6 +64,7 @@ bool copy_portable(Operator& op, Device& device, const View& to, const View& fro
   if (device.plugin.compiler.compile == nullptr || !to.defined() || !from.defined()) return false;
   if (to.numel() == 0) return true;
   if (to.dtype == from.dtype) return copy_raw_portable(op, device, to, from, info(to.dtype).bytes);
+  if (!is_convertible(to.dtype) || !is_convertible(from.dtype)) return false;
   return copy_kernel(op, device, to, from);
 }
 

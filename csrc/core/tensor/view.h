@@ -8,7 +8,8 @@
 
 namespace hp {
 
-// Portable kernels compute with dtypes up to kC128. The rest can only be stored, moved or passed to vendor kernels.
+// Portable kernels compute with dtypes up to kC128. The rest can only be stored, moved, converted (but kC32) or passed to
+// vendor kernels.
 enum class DType : uint8_t {
   kNone,
   kF32,
@@ -65,6 +66,8 @@ inline const DTypeInfo& info(DType dtype) {
 inline bool is_float(DType d) { return d >= DType::kF32 && d <= DType::kBF16; }
 inline bool is_complex(DType d) { return d == DType::kC64 || d == DType::kC128; }
 inline bool is_computable(DType d) { return d != DType::kNone && d <= DType::kC128; }
+// Dtypes that portable copies convert.
+inline bool is_convertible(DType d) { return d != DType::kNone && d != DType::kC32; }
 inline bool is_integer(DType d) { return d >= DType::kI8 && d <= DType::kU8; }
 // The dtype in which sums are accumulated.
 inline DType accumulator(DType d) {

@@ -3,7 +3,9 @@
 // follows from the kernels that the device has, not from a list.
 #include "dispatch/decomposition.h"
 
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/utils/tensor_memoryformats.h>
 
 #include <algorithm>
 #include <atomic>
@@ -65,6 +67,23 @@ uint64_t dtype_bit(const torch::jit::Stack& stack, size_t arguments) {
   return 1;
 }
 
+// The stack has dtypes, layouts and memory formats as integers.
+py::object python_value(const c10::Argument& argument, const c10::IValue& value) {
+  c10::TypePtr type = argument.real_type();
+  if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  const auto borrowed = [](void* object) {
+    return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(object));
+  };
+  if (value.isInt() && type->kind() == c10::TypeKind::ScalarTypeType) {
+    return borrowed(torch::getTHPDtype(value.toScalarType()));
+  }
+  if (value.isInt() && type->kind() == c10::TypeKind::LayoutType) return borrowed(torch::getTHPLayout(value.toLayout()));
+  if (value.isInt() && type->kind() == c10::TypeKind::MemoryFormatType) {
+    return borrowed(torch::utils::getTHPMemoryFormat(value.toMemoryFormat()));
+  }
+  return torch::jit::toPyObject(value);
+}
+
 // Empty if the function declines.
 std::optional<std::vector<c10::IValue>> results_of(PyObject* function, const c10::FunctionSchema& schema,
                                                    const torch::jit::Stack& stack) {
@@ -75,7 +94,7 @@ std::optional<std::vector<c10::IValue>> results_of(PyObject* function, const c10
     const c10::Argument& argument = schema.arguments()[i];
     // Omit defaults: the function may lack arguments of this torch's schema.
     if (argument.default_value() && *argument.default_value() == arguments[i]) continue;
-    py::object value = torch::jit::toPyObject(arguments[i]);
+    py::object value = python_value(argument, arguments[i]);
     if (argument.kwarg_only() || positional.size() < i) {
       named[py::str(argument.name())] = value;
     } else {
@@ -101,13 +120,14 @@ std::optional<std::vector<c10::IValue>> results_of(PyObject* function, const c10
 
 // Empty if the function failed: the CPU tier then serves the call or raises torch's own error.
 std::optional<std::vector<c10::IValue>> call_python(PyObject* function, const c10::FunctionSchema& schema,
-                                                    const torch::jit::Stack& stack) {
+                                                    const torch::jit::Stack& stack, std::string* reason = nullptr) {
   py::gil_scoped_acquire gil;
   try {
     return results_of(function, schema, stack);
   } catch (py::error_already_set& error) {
     if (error.matches(py::module_::import("torch").attr("OutOfMemoryError")))
       C10_THROW_ERROR(OutOfMemoryError, error.what());
+    if (reason != nullptr) *reason = py::str(error.value());
     return std::nullopt;
   } catch (const c10::Error&) {
     return std::nullopt;
@@ -236,9 +256,11 @@ bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stac
 bool has_decomposition(Operator& op) { return decomposition_of(op).function != nullptr; }
 
 void decompose_on_cpu(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack) {
-  auto results = call_python(decomposition_of(op).function, handle.schema(), *stack);
+  std::string reason;
+  auto results = call_python(decomposition_of(op).function, handle.schema(), *stack, &reason);
   TORCH_CHECK_NOT_IMPLEMENTED(results, op.name, " has neither a kernel for ", runtime().name(),
-                              " nor one for the CPU, and its decomposition declined the call");
+                              " nor one for the CPU, and its decomposition declined the call",
+                              reason.empty() ? "" : ": ", reason);
   torch::jit::drop(*stack, handle.schema().arguments().size());
   for (c10::IValue& value : *results) stack->push_back(std::move(value));
 }

@@ -1,10 +1,13 @@
 #include "ops/matmul.h"
 
 #include <ATen/ScalarOps.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/_efficientzerotensor.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/conj_physical.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
 
@@ -84,6 +87,73 @@ bool inner_product(const Overload& overload, const Tensor& out, const Tensor& a,
   }
   PortableScope scope(overload);
   return hp::ops::launch_matmul(overload, device, view(out), {}, view(a), view(b), {}, {}) && scope.done();
+}
+
+std::vector<int64_t> product_sizes(const Tensor& self, const Tensor& mat2) {
+  std::vector<int64_t> sizes = self.sizes().vec();
+  sizes.back() = mat2.size(-1);
+  return sizes;
+}
+
+// aten::mm.dtype and bmm.dtype. Invalid calls are declined; the decomposition names the reason.
+bool can_widen(const Tensor& self, const Tensor& mat2, at::ScalarType dtype) {
+  const at::ScalarType from = self.scalar_type();
+  const bool half = from == at::kHalf || from == at::kBFloat16;
+  const int64_t rank = self.dim();
+  return mat2.scalar_type() == from && (dtype == from || (half && dtype == at::kFloat)) && all_on_device(self, mat2) &&
+         (rank == 2 || rank == 3) && mat2.dim() == rank && self.size(-1) == mat2.size(-2) &&
+         (rank == 2 || self.size(0) == mat2.size(0));
+}
+void widen(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat2) {
+  if (out.scalar_type() != self.scalar_type() && self.numel() != 0 && out.numel() != 0 && !lazy(self) && !lazy(mat2)) {
+    Device& device = device_holding(out);
+    const View to = view(out), left = view(self), right = view(mat2);
+    // A vendor's product of converted operands is faster than the portable kernel.
+    if (vendor_product() != nullptr ? hp::call_vendor(overload, device, {output(to), input(left), input(right)})
+                                    : hp::ops::matmul(overload, device, to, left, right)) {
+      return;
+    }
+  }
+  Tensor target = out;
+  const Tensor left = self.to(out.scalar_type()), right = mat2.to(out.scalar_type());
+  self.dim() == 2 ? at::mm_out(target, left, right) : at::bmm_out(target, left, right);
+}
+std::optional<Tensor> wide_matmul(const Overload& overload, const Tensor& self, const Tensor& mat2,
+                                  at::ScalarType dtype) {
+  if (!can_widen(self, mat2, dtype)) return std::nullopt;
+  const Tensor out = empty(product_sizes(self, mat2), dtype, self.device().index());
+  widen(overload, out, self, mat2);
+  return out;
+}
+bool wide_matmul(const Overload& overload, const Tensor& self, const Tensor& mat2, at::ScalarType dtype, Tensor& out) {
+  if (!can_widen(self, mat2, dtype) || out.scalar_type() != dtype || out.device() != self.device()) return false;
+  at::native::resize_output(out, product_sizes(self, mat2));
+  widen(overload, out, self, mat2);
+  return true;
+}
+
+// aten::_int_mm: int8 to int32.
+bool multiply_bytes(const Overload& overload, const Tensor& out, const Tensor& self, const Tensor& mat2) {
+  if (out.numel() == 0) return true;
+  if (self.numel() == 0) {
+    out.zero_();
+    return true;
+  }
+  return hp::ops::matmul(overload, device_holding(out), view(out), view(self), view(mat2));
+}
+bool byte_matrices(const Tensor& self, const Tensor& mat2) {
+  return self.dim() == 2 && mat2.dim() == 2 && self.size(1) == mat2.size(0) && self.scalar_type() == at::kChar &&
+         mat2.scalar_type() == at::kChar && self.device() == mat2.device();
+}
+std::optional<Tensor> wide_matmul(const Overload& overload, const Tensor& self, const Tensor& mat2) {
+  if (!byte_matrices(self, mat2)) return std::nullopt;
+  Tensor out = empty(product_sizes(self, mat2), at::kInt, self.device().index());
+  return multiply_bytes(overload, out, self, mat2) ? std::optional<Tensor>(out) : std::nullopt;
+}
+bool wide_matmul(const Overload& overload, const Tensor& self, const Tensor& mat2, Tensor& out) {
+  if (!byte_matrices(self, mat2) || out.scalar_type() != at::kInt || out.device() != self.device()) return false;
+  at::native::resize_output(out, product_sizes(self, mat2));
+  return multiply_bytes(overload, out, self, mat2);
 }
 
 // Complex numbers: the product first, the rest pointwise.

@@ -85,7 +85,7 @@ bool copy_by_kernel(const Tensor& dst, const Tensor& src) {
   const bool same_dtype = dst.scalar_type() == src.scalar_type();
   if (C10_UNLIKELY(observed())) notify({op, Tier::kPortable, true, nullptr});
   if (!(same_dtype ? copy_raw_portable(op, device, view(dst), view(src), static_cast<int>(dst.element_size()))
-                   : copy_portable(op, device, view(dst), view(src)))) {
+                   : copy_portable(op, device, storage_view(dst), storage_view(src)))) {
     return false;
   }
   op.count(Tier::kPortable);

@@ -24,6 +24,11 @@ SLOTTED = re.compile(r"(HP_GLOBAL [\w ]+\* \w+_)\[SLOTS\]")
 #: Elements per work-item, for families and kernels in which a work-item handles several vectors.
 ELEMENTS_PER_ITEM = {"copy": 8, "foreach": 16, "random:fill": 16, "random:dropout": 16}
 
+#: Dtypes that kernels convert (``copy``), but do not compute with, and their C type in memory.
+CONVERTED = {"u16": "hp_u16", "u32": "hp_u32", "u64": "hp_u64"} | dict.fromkeys(
+    ("f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"), "hp_u8"
+)
+
 LIMITS = {
     "f32": ("(-HP_INFINITY)", "HP_INFINITY"),
     "f64": ("(-HP_INFINITY)", "HP_INFINITY"),
@@ -45,7 +50,10 @@ def source(
     head = f"#define HP_LSIZE {group_size}\n#define HP_ELEMENTS {elements}\n"
     for entry in description.split():
         name, value = entry.split("=")
-        head += type_definitions(name, value) if value in STORAGE else f"#define {name} {value}\n"
+        if value in CONVERTED:
+            head += converted_definitions(name, value)
+        else:
+            head += type_definitions(name, value) if value in STORAGE else f"#define {name} {value}\n"
         if name == "SLOTS":
             head += f"#define HP_EACH_SLOT(X) {' '.join(f'X({k})' for k in range(int(value)))}\n"
             text = _expand_slots(text, int(value))
@@ -88,6 +96,21 @@ def type_definitions(name: str, dtype: str) -> str:
         f"#define {name}_LOWEST (({name}_c){LIMITS[real][0]})\n"
         f"#define {name}_HIGHEST (({name}_c){LIMITS[real][1]})\n"
         f"#define {name}_IS_FLOAT {int(dtype in FLOATS)}\n"
+        f"#define {name}_IS_{dtype.upper()} 1\n"
+    )
+
+
+def converted_definitions(name: str, dtype: str) -> str:
+    """Return the definitions of a type parameter that is only converted."""
+    small_float = dtype.startswith("f8")
+    get, put = (f"hp_load_{dtype}(v)", f"hp_store_{dtype}((float)(v))") if small_float else ("(v)", "((hp_u64)(v))")
+    return (
+        f"typedef {CONVERTED[dtype]} {name};\n"
+        f"typedef {'float' if small_float else CONVERTED[dtype]} {name}_c;\n"
+        f"#define {name}_get(v) {get}\n"
+        f"#define {name}_put(v) {put}\n"
+        f"#define {name}_IS_FLOAT {int(small_float)}\n"
+        f"#define {name}_IS_{'FLOAT8' if small_float else 'UNSIGNED'} 1\n"
         f"#define {name}_IS_{dtype.upper()} 1\n"
     )
 

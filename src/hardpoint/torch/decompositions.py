@@ -26,6 +26,8 @@ def find(name: str) -> Callable[..., Any] | None:
     if operator is None or torch.Tag.nondeterministic_seeded in operator.tags:
         return None
     functional = functional_overload(operator)
+    if functional is not None and functional.name() in EXTRA:
+        return _with_outputs(EXTRA[functional.name()], operator)
     if functional is not None and functional in decomposition_table:
         return _with_outputs(decomposition_table[functional], operator)
     found: Callable[..., Any] | None = decomposition_table.get(operator)

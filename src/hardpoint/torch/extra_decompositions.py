@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from hardpoint.torch import low_precision
 from hardpoint.torch.outputs import write_results
 
 #: Terms of the Taylor series of the exponential. For a matrix of norm 2, the remainder is below 3e-18.
@@ -119,4 +120,14 @@ EXTRA: dict[str, Callable[..., Any]] = {
     "aten::linalg_matrix_exp": matrix_exp,
     "aten::linalg_lstsq.out": lstsq,
     "aten::frexp.Tensor_out": frexp,
+    "aten::mm.dtype": low_precision.mm_dtype,
+    "aten::bmm.dtype": low_precision.mm_dtype,
+    "aten::addmm.dtype": low_precision.addmm_dtype,
+    "aten::baddbmm.dtype": low_precision.addmm_dtype,
+    "aten::_scaled_mm": low_precision.scaled_mm,
+    "aten::_scaled_mm_v2": low_precision.scaled_mm_v2,
+    "aten::_scaled_grouped_mm": low_precision.scaled_grouped_mm,
+    "aten::_weight_int8pack_mm": low_precision.weight_int8pack_mm,
+    "aten::_convert_weight_to_int4pack": low_precision.convert_weight_to_int4pack,
+    "aten::_weight_int4pack_mm": low_precision.weight_int4pack_mm,
 }

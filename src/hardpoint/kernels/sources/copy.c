@@ -3,6 +3,9 @@
  * only, 0 neither. */
 #include "index_math.h"
 #include "vector_access.h"
+#if defined(T_IS_FLOAT8) || defined(R_IS_FLOAT8)
+#include "float8.h"
+#endif
 
 typedef struct {
   hp_i64 size[8], to[8], from[8];
@@ -16,13 +19,15 @@ typedef struct {
 #define COPY_CONVERT(x) R_M(real)((R_part)(x))
 #elif defined(T_IS_COMPLEX) && defined(R_IS_BOOL)
 #define COPY_CONVERT(x) ((R)T_M(truth)(x))
-#elif defined(T_IS_COMPLEX) && (defined(R_IS_U8) || defined(R_IS_I8) || defined(R_IS_I16))
+#elif defined(T_IS_COMPLEX) && (defined(R_IS_U8) || defined(R_IS_UNSIGNED) || defined(R_IS_I8) || defined(R_IS_I16))
 #define COPY_CONVERT(x) ((R)(hp_i64)(x).re)
 #elif defined(T_IS_COMPLEX)
 #define COPY_CONVERT(x) R_put((R_c)(x).re)
 #elif defined(R_IS_BOOL)
 #define COPY_CONVERT(x) R_put(x)
-#elif defined(T_IS_FLOAT) && T_IS_FLOAT && defined(R_IS_U8)
+#elif defined(T_IS_FLOAT) && T_IS_FLOAT && defined(R_IS_U64)
+#define COPY_CONVERT(x) ((x) < 9.2e18f ? (R)(hp_i64)(x) : (R)(x))
+#elif defined(T_IS_FLOAT) && T_IS_FLOAT && (defined(R_IS_U8) || defined(R_IS_UNSIGNED))
 #define COPY_CONVERT(x) ((R)(hp_i64)(x))
 #elif defined(T_IS_FLOAT) && T_IS_FLOAT && (defined(R_IS_I8) || defined(R_IS_I16))
 #define COPY_CONVERT(x) ((R)(hp_i32)(x))
