@@ -11,8 +11,8 @@ struct Factor {
   int64_t integer = 1;
 };
 
-// out = a @ b, for two matrices or two batches of matrices. For the operator wide_matmul, the output's dtype is int32 if
-// a is int8, and may be float32 if a is a 16-bit float.
+// out = a @ b, for two matrices or two batches of matrices. For the operator wide_matmul, the output's dtype is int32
+// if a is int8, and may be float32 if a is a 16-bit float.
 bool matmul(const OpBinding& binding, Device& device, const View& out, const View& a, const View& b);
 
 // out = beta * self + alpha * a @ b. `self` has the sizes of out (broadcast with stride 0), or is undefined if beta is

@@ -8,8 +8,8 @@
 
 namespace hp {
 
-// Portable kernels compute with dtypes up to kC128. The rest can only be stored, moved, converted (but kC32) or passed to
-// vendor kernels.
+// Portable kernels compute with dtypes up to kC128. The rest can only be stored, moved, converted (but kC32) or passed
+// to vendor kernels.
 enum class DType : uint8_t {
   kNone,
   kF32,

@@ -71,13 +71,12 @@ uint64_t dtype_bit(const torch::jit::Stack& stack, size_t arguments) {
 py::object python_value(const c10::Argument& argument, const c10::IValue& value) {
   c10::TypePtr type = argument.real_type();
   if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-  const auto borrowed = [](void* object) {
-    return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(object));
-  };
+  const auto borrowed = [](void* object) { return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(object)); };
   if (value.isInt() && type->kind() == c10::TypeKind::ScalarTypeType) {
     return borrowed(torch::getTHPDtype(value.toScalarType()));
   }
-  if (value.isInt() && type->kind() == c10::TypeKind::LayoutType) return borrowed(torch::getTHPLayout(value.toLayout()));
+  if (value.isInt() && type->kind() == c10::TypeKind::LayoutType)
+    return borrowed(torch::getTHPLayout(value.toLayout()));
   if (value.isInt() && type->kind() == c10::TypeKind::MemoryFormatType) {
     return borrowed(torch::utils::getTHPMemoryFormat(value.toMemoryFormat()));
   }
