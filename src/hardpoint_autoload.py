@@ -19,7 +19,9 @@ def torch_backend() -> None:
         import hardpoint.torch
 
         hardpoint.torch.mount()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         message = f"hardpoint: no device was mounted: {error}\n`hardpoint doctor` lists all problems"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 
@@ -42,7 +44,9 @@ def paddle_backend(address: int) -> bool:
         import hardpoint.paddle
 
         hardpoint.paddle._on_import(address)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         print(f"[hardpoint] no device was mounted on Paddle: {error}", file=sys.stderr)
     return False
 

@@ -14,6 +14,7 @@ from fork_server import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
 CC = os.environ.get("CC") or shutil.which("cc") or "gcc"
+CXX = os.environ.get("CXX") or shutil.which("c++") or "g++"
 
 
 def environment(cache: Path, **variables: str) -> dict[str, str]:
@@ -38,9 +39,20 @@ def include_flags() -> list[str]:
 
 
 def compile_c(source: Path, output: Path, *flags: str) -> Path:
-    """Compile one C11 file with strict warnings."""
-    strict = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]
-    command = [CC, *strict, *flags, *include_flags(), "-o", str(output), str(source)]
+    """Compile one C11 file, or one of C++17, with strict warnings."""
+    language = [CXX, "-std=c++17"] if source.suffix == ".cpp" else [CC, "-std=c11", "-pedantic"]
+    command = [
+        *language,
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-O1",
+        *flags,
+        *include_flags(),
+        "-o",
+        str(output),
+        str(source),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,16 @@ def c(init: str = "", *flags: str) -> Build:
     return build
 
 
+def cpp(init: str = "", loaded: str = "") -> Build:
+    """Compile tests/fixtures/throwing.cpp with a line for its entry point, and one for its static constructor."""
+
+    def build(folder: Path) -> Path:
+        flags = ["-shared", "-fPIC", f"-DINIT={init}", f"-DLOADED={loaded}"]
+        return compile_c(DATA / "throwing.cpp", folder / "libtest.so", *flags)
+
+    return build
+
+
 def python(code: str) -> Build:
     """Write a Python plug-in file."""
 
@@ -44,6 +55,38 @@ def python(code: str) -> Build:
 
 def missing(folder: Path) -> Path:
     return folder / "libtest.so"
+
+
+def other_processor(folder: Path) -> Path:
+    path = c()(folder)
+    data = bytearray(path.read_bytes())
+    data[18:20] = (0xF3 if data[18] != 0xF3 else 0xB7).to_bytes(2, "little")  # e_machine: RISC-V, or AArch64
+    path.write_bytes(data)
+    return path
+
+
+def truncated(folder: Path) -> Path:
+    path = c()(folder)
+    path.write_bytes(path.read_bytes()[:3000])
+    return path
+
+
+def missing_driver(folder: Path) -> Path:
+    """A library that links to one that is not installed."""
+    source, driver = folder / "driver.c", folder / "libchipdriver.so.3"
+    source.write_text(
+        "int driver_function_that_nobody_defines(void);\nint driver_function_that_nobody_defines(void) { return 0; }\n"
+    )
+    compile_c(source, driver, "-shared", "-fPIC", "-Wl,-soname,libchipdriver.so.3")
+    path = c("driver_function_that_nobody_defines()", "-Wl,--no-as-needed", str(driver))(folder)
+    driver.unlink()
+    return path
+
+
+def pipe(folder: Path) -> Path:
+    path = folder / "libtest.so"
+    os.mkfifo(path)
+    return path
 
 
 def text_file(folder: Path) -> Path:
@@ -67,11 +110,22 @@ class Test(Plugin):
     copy_to_host = copy_on_device = copy_to_device
 """
 
+#: A compiler in it, but for the fingerprint.
+COMPILER = """
+    def compile(self, device, source, options): return b"code"
+    def load(self, device, binary): return 1
+    def unload(self, device, program): pass
+    def find(self, device, program, name): return 1
+    def launch(self, *arguments): pass
+"""
+
 ACCEPTED: dict[str, Build] = {
     "right": c(),
     "newer minor": c("plugin.abi_minor = 99"),
     "newer header": c(f"{NEWER} newer.known.abi_minor = 99; *result = &newer.known"),
     "no optional fields": c("plugin.struct_size = offsetof(HpPlugin, streams)"),
+    "starts a daemon": c("if (fork() == 0) { sleep(9); _exit(0); }"),
+    "forks, and the child returns": c("(void)!fork()"),
     "chatty": c('fprintf(stderr, "driver: warming up\\n"); printf("driver: ready\\n")'),
 }
 
@@ -100,7 +154,31 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
     ),
     "function beyond struct_size": (
         c("plugin.peer = &short_peer"),
-        ("HpPeer lacks the required function(s) copy:", "or leave the whole table out"),
+        ("HpPeer.struct_size is 8, which is the size of no such table: set it to sizeof(HpPeer)",),
+    ),
+    "half a function": (
+        c("half_of_streams.struct_size = offsetof(HpStreams, destroy) + 4; plugin.streams = &half_of_streams"),
+        ("HpStreams.struct_size is 20, which is the size of no such table",),
+    ),
+    "size of an optional table not set": (
+        c("info.struct_size = 0; plugin.info = &info"),
+        ("HpInfo.struct_size is 0,", "set it to sizeof(HpInfo)"),
+    ),
+    "size of a table is garbage": (
+        c("plugin.struct_size = (size_t)-1"),
+        ("HpPlugin.struct_size is 18446744073709551615, which is the size of no such table",),
+    ),
+    "pointer to a table is garbage": (
+        c("plugin.events = (const HpEvents*)(uintptr_t)0x41414141"),
+        (
+            "crashed with signal 11 in the",
+            "SIGSEGV while HpEvents was read (is the pointer to it right?)",
+            "gdb --args",
+        ),
+    ),
+    "num_kernels is too large": (
+        c("plugin.num_kernels = (size_t)1 << 40"),
+        ("HpPlugin.kernels",),
     ),
     "no entry": (
         c("", "-Dhp_plugin_init=another_name"),
@@ -111,6 +189,61 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
     "undefined symbol": (
         c("driver_function_that_nobody_defines()"),
         ("cannot be loaded as a plug-in", "undefined symbol: driver_function_that_nobody_defines"),
+    ),
+    "other processor": (
+        other_processor,
+        ("cannot be loaded as a plug-in", "it is built for another kind of processor: install the build for"),
+    ),
+    "truncated": (truncated, (": ",)),
+    "missing driver": (
+        missing_driver,
+        (
+            "libchipdriver.so.3: cannot open shared object file",
+            "the plug-in needs that library: install it (often with the driver), or add its folder to LD_LIBRARY_PATH",
+        ),
+    ),
+    "pipe": (pipe, ("is not a file; name the plug-in's library or Python file",)),
+    "name too long for a file": (
+        lambda folder: folder / ("a" * 300 + ".so"),
+        ("cannot be read: File name too long; check HARDPOINT_PLUGIN_PATH",),
+    ),
+    "init throws": (
+        cpp('throw std::runtime_error("no firmware")'),
+        (
+            "hp_plugin_init failed (error): the plug-in threw a C++ exception: no firmware; it must catch it",
+            "host->fail(...)",
+        ),
+    ),
+    "init throws a number": (
+        cpp("throw 42"),
+        ("hp_plugin_init failed (error): the plug-in threw a C++ exception: of an unknown type; it must catch it",),
+    ),
+    "device_count throws": (
+        cpp('plugin.device_count = [](int*) -> HpStatus { throw std::runtime_error("no bus"); }'),
+        ("device_count failed (error): the plug-in threw a C++ exception: no bus",),
+    ),
+    "static constructor crashes": (
+        cpp(loaded="std::abort()"),
+        ("crashed with signal 6", "SIGABRT while the library was loaded (look at its static constructors", "gdb"),
+    ),
+    "static constructor hangs": (
+        cpp(loaded="pause()"),
+        ("loading it did not return within 2 s", "while the library was loaded (look at its static constructors"),
+    ),
+    "static constructor exits": (
+        cpp(loaded="_exit(0)"),
+        ("ended the probe process with exit status 0; loading it must not end the process",),
+    ),
+    "device_count hangs": (
+        cpp("plugin.device_count = [](int*) -> HpStatus { pause(); return HP_OK; }"),
+        ("device_count did not return within 2 s",),
+    ),
+    "exits like a refusal": (c("_exit(91)"), ("ended the probe process with exit status 91; hp_plugin_init must",)),
+    "exits like a success": (c("_exit(90)"), ("ended the probe process with exit status 90; hp_plugin_init must",)),
+    "name of several lines": (c('plugin.name = "te\\nst"'), ("device name 'te?st' is invalid",)),
+    "stderr is closed": (
+        c('close(2); return host->fail(HP_ERROR, "no firmware")'),
+        ("hp_plugin_init failed (error): no firmware",),
     ),
     "init fails": (
         c('return host->fail(HP_DEVICE_LOST, "firmware %d is not running", 3)'),
@@ -157,6 +290,15 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
     ),
     "Python: no name": (python(CLASS + "    name = ''"), ("class Test has no name", 'set `name = "mychip"`')),
     "Python: syntax": (python("def"), ("SyntaxError: invalid syntax",)),
+    "Python: ends the process": (
+        python("import os\nos._exit(0)"),
+        ("ended the probe process with exit status 0; the Python file must return",),
+    ),
+    "Python: aborts": (
+        python(CLASS + "    def device_count(self): import os; os.abort()"),
+        ("crashed with signal 6 in the probe process: SIGABRT in the Python file", "gdb --args"),
+    ),
+    "Python: hangs": (python("import time\ntime.sleep(99)"), ("the Python file did not return within",)),
     "Python: exits": (python("raise SystemExit('no license')"), ("SystemExit: no license",)),
     "Python: constructor raises": (
         python(CLASS + "    def __init__(self): raise OSError('no driver')"),
@@ -169,6 +311,56 @@ REFUSED: dict[str, tuple[Build, tuple[str, ...]]] = {
     "Python: method missing": (
         python(CLASS + "    free = None"),
         ("HpPlugin lacks the required function(s) free:", "docs/reference/abi.md"),
+    ),
+    "Python: number of devices is a text": (
+        python(CLASS + "    def device_count(self): return 'two'"),
+        ("device_count failed (error): TypeError: device_count returned 'two', which is no number",),
+    ),
+    "Python: no number of devices": (
+        python(CLASS + "    def device_count(self): pass"),
+        ("device_count returned None, which is no number",),
+    ),
+    "Python: number of devices is too large": (
+        python(CLASS + "    def device_count(self): return (1 << 32) + 1"),
+        ("device_count returned 4294967297, which is out of range",),
+    ),
+    "Python: name is a number": (python(CLASS + "    name = 5"), ("class Test has the name 5: set `name = ",)),
+    "Python: name with a zero": (python(CLASS + "    name = 'te\\0st'"), ("device name 'te\\0st' is invalid",)),
+    "Python: name raises": (
+        python(CLASS + "    name = property(lambda self: 1 // 0)"),
+        ("name of class Test: ZeroDivisionError",),
+    ),
+    "Python: message that UTF-8 lacks": (
+        python(CLASS + "    def device_count(self): raise OSError('\\ud800 is lost')"),
+        ("device_count failed (error): OSError: \\ud800 is lost",),
+    ),
+    "Python: message that cannot be read": (
+        python(CLASS + "    def device_count(self): raise type('Odd', (Exception,), {'__str__': lambda e: 1 // 0})"),
+        ("device_count failed (error): Odd: (its text cannot be read)",),
+    ),
+    "Python: error with the status OK": (
+        python(
+            "from hardpoint.plugin import DeviceError\n"
+            + CLASS
+            + "    def device_count(self): raise DeviceError(0, 'odd')"
+        ),
+        ("device_count failed (error): odd",),
+    ),
+    "Python: not an Exception": (
+        python(CLASS + "    def __init__(self): raise type('Odd', (BaseException,), {})('no driver')"),
+        ("Odd: no driver",),
+    ),
+    "Python: fingerprint raises": (
+        python(CLASS + COMPILER + "    def fingerprint(self, device): raise OSError('no gcc')"),
+        ("fingerprint failed: OSError: no gcc",),
+    ),
+    "Python: no fingerprint": (
+        python(CLASS + COMPILER + "    def fingerprint(self, device): pass"),
+        ("fingerprint is None, not a text",),
+    ),
+    "Python: negative group size": (
+        python(CLASS + COMPILER + "    group_size = -1\n    def fingerprint(self, device): return 'test'"),
+        ("group_size is -1, not a number of at least 0",),
     ),
     "Python: half an extension": (
         python(CLASS + "    def create_stream(self, device, priority): return 1"),
@@ -439,3 +631,86 @@ print(answer)
     assert "find of plug-in 'test' returned HP_OK" in logged["sin"]
     assert "but the function is NULL" in logged["sin"]
     assert "specializer.py" not in done.stderr
+
+
+def test_exceptions_of_functions(tmp_path: Path) -> None:
+    """Each becomes an error that names the function. The device works afterwards."""
+    path = cpp()(tmp_path)
+    code = f"""
+import ctypes, torch
+mode = ctypes.c_int.in_dll(ctypes.CDLL({str(path)!r}), "mode")
+ALLOCATE, COPY, SYNCHRONIZE, RECORD, KERNEL, NUMBER, NO_EVENT, NO_STREAM = range(1, 9)
+x = torch.tensor([-1.0, 2.0]).to("test")
+answer = {{}}
+def failing(which, action):
+    mode.value = which
+    try:
+        action()
+        answer[which] = "no error"
+    except RuntimeError as error:
+        answer[which] = str(error)
+    mode.value = 0
+    assert x.relu().tolist() == [0, 2], which
+failing(ALLOCATE, lambda: torch.empty(64 << 20, dtype=torch.uint8, device="test"))
+failing(COPY, x.cpu)
+failing(SYNCHRONIZE, torch.test.synchronize)
+failing(RECORD, lambda: torch.Event("test").record())
+failing(KERNEL, x.relu)
+failing(NUMBER, x.cpu)
+failing(NO_EVENT, lambda: torch.Event("test", enable_timing=True).record())
+failing(NO_STREAM, lambda: torch.test.Stream(priority=-1))
+"""
+    answer = ask_python(code, tmp_path / "cache", HARDPOINT_PLUGIN_PATH=str(path), HARDPOINT_DEVICE="test")
+    thrown = "the plug-in threw a C++ exception: the driver lost its mind; it must catch it and return host->fail(...)"
+    allocate, copy, synchronize, record, kernel, number, event, stream = answer.values()
+    assert allocate == f"test:0: allocate failed (error): {thrown}"
+    assert copy == f"test:0: copy to the host failed (error): {thrown}"
+    assert f"failed (error): {thrown}" in synchronize
+    assert record == f"test:0: record of an event failed (error): {thrown}"
+    assert kernel == f"test:0: kernel 'relu' failed in aten::relu: RuntimeError: {thrown}"
+    assert "threw a C++ exception: of an unknown type" in number
+    assert "HpEvents.create of plug-in 'test' returned HP_OK, but the event is NULL" in event
+    assert "HpStreams.create of plug-in 'test' returned HP_OK, but the stream is NULL" in stream
+
+
+def test_settings_of_the_process(tmp_path: Path) -> None:
+    """A plug-in changes the working directory, the handler of Ctrl-C, rounding and the locale; each is restored."""
+    init = '(void)!chdir("/"); std::signal(SIGINT, SIG_IGN); std::fesetround(FE_UPWARD);'
+    path = cpp(init + ' std::setlocale(LC_ALL, "C"); close(1)')(tmp_path)
+    code = """
+import locale, os, signal
+locale.setlocale(locale.LC_ALL, "C.UTF-8")
+before = os.getcwd(), signal.getsignal(signal.SIGINT) is signal.default_int_handler, locale.setlocale(locale.LC_ALL)
+import torch
+after = os.getcwd(), signal.getsignal(signal.SIGINT) is signal.default_int_handler, locale.setlocale(locale.LC_ALL)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    interrupted = False
+except KeyboardInterrupt:
+    interrupted = True
+answer = [before == after, interrupted, 0.1 + 0.2, torch.ones(2, device="test").tolist()]
+"""
+    environ = environment(tmp_path / "cache", HARDPOINT_PLUGIN_PATH=str(path), HARDPOINT_DEVICE="test")
+    done = run_python(["-c", f"{code}\nprint(answer)"], env=environ)
+    assert done.stdout.strip() == str([True, True, 0.1 + 0.2, [1.0, 1.0]]), done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("[hardpoint warning]"))
+    changed = "the working directory, the locale, the handler of SIGINT (Ctrl-C), the standard streams"
+    assert f"{path}: loading it changed settings of the process, which were restored: {changed}" in line
+
+
+def test_same_file_twice(tmp_path: Path) -> None:
+    """A file that is listed twice, by other names, is one plug-in. Two with one device name are an error."""
+    path = c()(tmp_path)
+    (tmp_path / "link.so").symlink_to(path)
+    answer = ask_python(IMPORT_TORCH, tmp_path / "cache", HARDPOINT_PLUGIN_PATH=f"{path}:{tmp_path}:{path}")
+    assert (answer["backend"], answer["warnings"]) == ("test", [])
+    (tmp_path / "other").mkdir()
+    other = c()(tmp_path / "other")
+    message = refused_by_torch(tmp_path / "cache", HARDPOINT_PLUGIN_PATH=f"{path}:{other}")
+    assert f"several plug-ins have a device of the same name: test ({path}), test ({other}); remove all but" in message
+
+
+def test_bad_timeout(tmp_path: Path, outcomes: dict[str, Any]) -> None:
+    path = outcomes["right"]["path"]
+    message = refused_by_torch(tmp_path, HARDPOINT_PLUGIN_PATH=path, HARDPOINT_DEVICE="test", HARDPOINT_TIMEOUT="soon")
+    assert "HARDPOINT_TIMEOUT is 'soon': set it to a number of seconds, 0 for no limit" in message

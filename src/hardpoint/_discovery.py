@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
+import stat
 import subprocess
 import sys
+import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -111,7 +114,9 @@ def _construct(factory: Callable[[], T], origin: str) -> T:
     """Call vendor code, and turn its exceptions into a PluginError."""
     try:
         return factory()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise PluginError(f"{origin}: {type(error).__name__}: {error}") from error
 
 
@@ -124,9 +129,19 @@ def load_path(path: str | os.PathLike[str], *, trial: bool = True) -> LoadedPlug
             False.
     """
     path = Path(path).absolute()  # dlopen looks for a bare file name in the system's folders only
-    if not path.exists():
-        raise PluginError(f"{path}: no such file; check HARDPOINT_PLUGIN_PATH or reinstall the plug-in's package")
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise PluginError(
+            f"{path}: no such file; check HARDPOINT_PLUGIN_PATH or reinstall the plug-in's package"
+        ) from None
+    except OSError as error:
+        raise PluginError(f"{path}: cannot be read: {error.strerror}; check HARDPOINT_PLUGIN_PATH") from None
+    if not stat.S_ISREG(mode):
+        raise PluginError(f"{path}: is not a file; name the plug-in's library or Python file")
     if path.suffix == ".py":
+        if trial:
+            probe(path)
         return _load_python_file(path)
     try:
         if trial:
@@ -160,10 +175,10 @@ def _load_python_file(path: Path) -> LoadedPlugin:
 
 
 def probe(path: Path, subject: Path | None = None) -> None:
-    """Load a library in a child process, once for each version of the file, so that a crash becomes an error message.
+    """Load a plug-in in a child process, once for each version of the file, so that a crash becomes an error message.
 
     Args:
-        path: The library to load.
+        path: The library or Python file to load.
         subject: The file whose versions count, if ``path`` is the bridge to it.
     """
     file = subject or path
@@ -181,38 +196,96 @@ def probe(path: Path, subject: Path | None = None) -> None:
         write_or_remove(stamp, key.encode())
 
 
+#: Loads a library through the core, without the hardpoint package.
+_PROBE_LIBRARY = f"""
+import ctypes, sys
+core, library, tvm_ffi, steps = sys.argv[1:]
+ctypes.CDLL(tvm_ffi, mode=ctypes.RTLD_GLOBAL)
+raise SystemExit({_PROBE_STATUS} + ctypes.CDLL(core).hp_probe(library.encode(), int(steps)))
+"""
+#: Runs a Python file. Its exceptions do not matter here: the user's process shows them.
+_PROBE_PYTHON = f"""
+import os, sys
+from hardpoint import _discovery
+steps = int(sys.argv[2])
+os.write(steps, b"in the Python file\\n")
+try:
+    _discovery.load_path(sys.argv[1], trial=False)
+except Exception:
+    pass
+os.write(steps, b"\\x1e")
+os._exit({_PROBE_STATUS})
+"""
+
+
 def load_in_child(path: Path, subject: Path | None = None) -> None:
-    """Load a library in a child process. Raises PluginError if it is refused, crashes, hangs or exits there."""
-    entry = "InitPlugin" if subject else "hp_plugin_init"
+    """Load a plug-in in a child process. Raises PluginError if it is refused, crashes, hangs or exits there."""
     setting = f"{paddle_bridge.VARIABLE}={subject} " if subject else ""
-    core = package_file("lib/libhardpoint_core.so")
-    code = (
-        "import ctypes, sys\n"
-        "ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)\n"
-        f"raise SystemExit({_PROBE_STATUS} + ctypes.CDLL(sys.argv[2]).hp_probe(sys.argv[3].encode()))"
-    )
-    command = [sys.executable, "-S", "-E", "-c", code, tvm_ffi_library(), str(core), str(path)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS)
-    except subprocess.TimeoutExpired:
+    environment = {k: v for k, v in os.environ.items() if k != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
+    if path.suffix == ".py":
+        command = [sys.executable, "-c", _PROBE_PYTHON, str(path)]
+        environment["HARDPOINT_DEVICE"] = DEFAULT_DEVICE  # if the file imports torch: not itself
+    else:
+        core = package_file("lib/libhardpoint_core.so")
+        command = [sys.executable, "-S", "-E", "-c", _PROBE_LIBRARY, str(core), str(path), tvm_ffi_library()]
+    # In memory, not a pipe: a pipe has no end while a daemon that the plug-in starts keeps it open.
+    with os.fdopen(os.memfd_create("hardpoint-probe"), "w+", encoding="utf-8", errors="replace") as steps:
+        process = subprocess.Popen(
+            [*command, str(steps.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(steps.fileno(),),
+            env=environment,
+        )
+        try:
+            status = _wait(process, steps.fileno())
+        finally:
+            process.kill()
+            process.wait()
+        steps.seek(0)
+        passed, end, reason = steps.read().partition("\x1e")
+    step = (passed.splitlines() or ["before it was loaded"])[-1]
+    if subject:
+        step = step.replace("hp_plugin_init", "InitPlugin")
+    # The function that did not return, if it is one.
+    function = step.removeprefix("in ") if step.startswith("in ") else ""
+    if status is None:
         raise PluginError(
-            f"{path}: {entry} did not return within {PROBE_SECONDS:g} s in the probe process; "
-            "look for a wait on the driver or on a lock"
-        ) from None
-    if done.returncode < 0:
+            f"{path}: {function or 'loading it'} did not return within {PROBE_SECONDS:g} s in the probe process"
+            f"{'' if function else f', {step}'}; look for a wait on the driver or on a lock"
+        )
+    if status < 0:
         raise PluginError(
-            f"{path}: crashed with signal {-done.returncode} in the probe process; "
+            f"{path}: crashed with signal {-status} in the probe process: {_signal_name(-status)} {step}; "
             f"run it under a debugger: {setting}gdb --args "
             f"{sys.executable} -c \"import hardpoint._discovery as d; d.load_path('{path}', trial=False)\""
         )
-    if done.returncode == _PROBE_STATUS + 1:
-        # The core's message starts a line with the path. Anything before it is the plug-in's own output.
-        raise PluginError(done.stderr[max(f"\n{done.stderr}".rfind(f"\n{path}: "), 0) :].strip())
-    if done.returncode != _PROBE_STATUS:
-        advice = "" if subject else ", with host->fail(...) when something is wrong"
-        raise PluginError(
-            f"{path}: ended the probe process with exit status {done.returncode}; {entry} must return{advice}"
-        )
+    if status == _PROBE_STATUS + 1 and reason:
+        raise PluginError(reason.strip())
+    if status != _PROBE_STATUS or not end:
+        advice = f"{function} must return" if function else "loading it must not end the process"
+        if function == "hp_plugin_init" or function == "device_count":
+            advice += ", with host->fail(...) when something is wrong"
+        raise PluginError(f"{path}: ended the probe process with exit status {status}; {advice}")
+
+
+def _wait(process: subprocess.Popen[bytes], steps: int) -> int | None:
+    """Wait for the probe process and return its status; None if the plug-in hangs. Starting Python does not count."""
+    end = time.monotonic() + 10 * PROBE_SECONDS
+    started = False
+    while (status := process.poll()) is None and time.monotonic() < end:
+        if not started and os.fstat(steps).st_size:
+            started, end = True, time.monotonic() + PROBE_SECONDS
+        time.sleep(0.005)
+    return status
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "it ended"
 
 
 def find() -> Iterator[Found]:
@@ -220,13 +293,19 @@ def find() -> Iterator[Found]:
 
     ``HARDPOINT_PLUGIN_PATH`` lists files, or folders of ``*.so`` and ``*.py`` files.
     """
+    seen = set()
     for part in filter(None, os.environ.get("HARDPOINT_PLUGIN_PATH", "").split(os.pathsep)):
         path = Path(part)
-        if path.is_dir():
+        if os.path.isdir(path):
             files = sorted([*path.glob("*.so"), *path.glob("*.py")])
-            yield from map(_from_path, files) if files else [_from_empty_folder(path)]
+            if not files:
+                yield _from_empty_folder(path)
         else:
-            yield _from_path(path)
+            files = [path]
+        for file in files:
+            if (real := os.path.realpath(file)) not in seen:
+                seen.add(real)
+                yield _from_path(file)
     if paddle := os.environ.get(paddle_bridge.VARIABLE):
         yield _from_paddle(Path(paddle))
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
@@ -255,8 +334,14 @@ def _load_only_usable(vendors: list[Found]) -> LoadedPlugin:
             reasons.append(str(error))
     if not usable:
         raise PluginError(f"all {len(vendors)} plug-ins were refused:{_list(reasons)}")
+    usable = [(each, plugin) for i, (each, plugin) in enumerate(usable) if plugin not in [p for _, p in usable[:i]]]
     if len(usable) > 1:
         names = ", ".join(f"{plugin.name} ({each.source})" for each, plugin in usable)
+        if len({plugin.name for _, plugin in usable}) == 1:
+            raise PluginError(
+                f"several plug-ins have a device of the same name: {names}; remove all but one from "
+                f"HARDPOINT_PLUGIN_PATH and from the installed packages{_list(reasons)}"
+            )
         raise PluginError(
             f"more than one plug-in was found: {names}; set HARDPOINT_DEVICE to one of these names{_list(reasons)}"
         )

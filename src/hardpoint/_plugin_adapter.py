@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
+import operator
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from ctypes import CFUNCTYPE, POINTER, c_int, c_void_p
@@ -46,14 +48,21 @@ _binaries: dict[int, object] = {}
 
 def load(plugin: Plugin, origin: str) -> LoadedPlugin:
     """Hand a plug-in to the core. ``origin`` names it in messages."""
-    if not plugin.name:
+    try:
+        name = plugin.name
+    except Exception as error:
+        raise PluginError(f"{origin}: name of class {type(plugin).__name__}: {_described(error).decode()}") from error
+    if not name:
         raise PluginError(f'{origin}: class {type(plugin).__name__} has no name: set `name = "mychip"`')
+    if not isinstance(name, str):
+        raise PluginError(f'{origin}: class {type(plugin).__name__} has the name {name!r}: set `name = "mychip"`')
 
     def init(host: Any, result: Any) -> int:
         try:
             result[0] = ctypes.addressof(fill_table(plugin, host.contents))
-        except Exception as error:
-            return int(host.contents.fail(Status.ERROR, b"%s", f"{type(error).__name__}: {error}".encode()))
+        except BaseException as error:
+            text = str(error).encode() if isinstance(error, PluginError) else _described(error)
+            return int(host.contents.fail(Status.ERROR, b"%s", text))
         return Status.OK
 
     entry = CFUNCTYPE(c_int, POINTER(tables.Host), POINTER(c_void_p))(init)
@@ -70,7 +79,7 @@ def fill_table(plugin: Plugin, host: tables.Host) -> Any:
     table = tables.PluginTable()
     table.struct_size = ctypes.sizeof(table)
     table.abi_major, table.abi_minor = plugin.abi
-    table.name = plugin.name.encode()
+    table.name = plugin.name.replace("\0", "\\0").encode(errors="backslashreplace")
     for name in provided(plugin, tables.REQUIRED):
         setattr(table, name, functions.callback(name, tables.REQUIRED[name]))
     for name in provided(plugin, tables.OPTIONAL):
@@ -89,6 +98,60 @@ def fill_table(plugin: Plugin, host: tables.Host) -> Any:
         setattr(table, extension, ctypes.addressof(part))
     _immortal.append(table)
     return table
+
+
+def _described(error: BaseException) -> bytes:
+    """The type and message of an exception. Never fails, whatever the exception is."""
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its text cannot be read)"
+    if not isinstance(error, (DeviceError, MemoryError, NotImplementedError)):
+        text = f"{type(error).__name__}: {text}"
+    return text.replace("\0", "\\0").encode(errors="backslashreplace")
+
+
+def _status(error: BaseException) -> int:
+    """The status of an exception: never OK, nor what only a query may return."""
+    if isinstance(error, MemoryError):
+        return Status.OUT_OF_MEMORY
+    if isinstance(error, NotImplementedError):
+        return Status.NOT_SUPPORTED
+    known = (status for status in Status if status not in (Status.OK, Status.NOT_READY))
+    return next((s for s in known if isinstance(error, DeviceError) and error.status == s), Status.ERROR)
+
+
+def _store(method: str, target: Any, value: Any) -> None:
+    """Store what a method returned in the C function's parameter, which silently cuts numbers that are too large."""
+    kind = target._type_
+    value = getattr(value, "value", value)  # of a ctypes object
+    try:
+        number = float(value) if kind is ctypes.c_double else operator.index(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{method} returned {value!r:.80}, which is no number") from None
+    target[0] = number
+    if kind is not ctypes.c_double and (target[0] or 0) != number:
+        raise ValueError(f"{method} returned {number}, which is out of range")
+
+
+def _asked(plugin: Plugin, method: str, *arguments: Any) -> Any:
+    """Call a method. An exception names it."""
+    try:
+        return getattr(plugin, method)(*arguments)
+    except Exception as error:
+        raise PluginError(f"{method} failed: {_described(error).decode()}") from error
+
+
+def _text(name: str, value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise PluginError(f"{name} is {value!r:.80}, not a text")
+    return value.encode(errors="backslashreplace")
+
+
+def _size(name: str, value: Any) -> int:
+    if not hasattr(value, "__index__") or not 0 <= value < 1 << 31:
+        raise PluginError(f"{name} is {value!r:.80}, not a number of at least 0")
+    return operator.index(value)
 
 
 def provided(plugin: Plugin, slots: dict[str, tables.Slot]) -> list[str]:
@@ -120,23 +183,24 @@ class Slots:
                 result = method(*(0 if a is None else a for a in inputs))
                 if name in _QUERIES:
                     return Status.OK if result is None or result else Status.NOT_READY
-                results = result if slot.outputs > 1 else (result,)
-                for target, value in zip(args[len(args) - slot.outputs :], results, strict=False):
-                    target[0] = value
+                results = (result,) if slot.outputs == 1 else result if slot.outputs else ()
+                if slot.outputs > 1 and not (isinstance(results, (tuple, list)) and len(results) == slot.outputs):
+                    raise TypeError(f"{name} returned {result!r:.80}, not {slot.outputs} numbers")
+                for target, value in zip(args[len(args) - slot.outputs :], results, strict=True):
+                    _store(name, target, value)
                 return Status.OK
-            except DeviceError as error:
-                return self._fail(error.status, b"%s", str(error).encode())
-            except MemoryError as error:
-                return self._fail(Status.OUT_OF_MEMORY, b"%s", (str(error) or "out of memory").encode())
-            except NotImplementedError as error:
-                return self._fail(Status.NOT_SUPPORTED, b"%s", str(error).encode())
             except BaseException as error:
-                return self._fail(Status.ERROR, b"%s", f"{type(error).__name__}: {error}".encode())
+                if isinstance(error, KeyboardInterrupt):
+                    _thread.interrupt_main()  # the program gets it as well
+                return self._fail(_status(error), b"%s", _described(error))
 
         return slot.prototype(call)
 
     def _slot_properties(self, device: int, to: Any) -> None:
         found = dict(cast(Info, self.plugin).properties(device))
+        known = {field for field, _ in tables.PropertiesStruct._fields_}
+        if unknown := found.keys() - known:
+            raise ValueError(f"properties has no field {', '.join(sorted(map(repr, unknown)))}")
         if "uuid" in found:
             found["uuid"] = (ctypes.c_uint8 * 16)(*cast(bytes, found["uuid"])[:16])
         elements = cast("Collection[Element]", found.get("native_elements", ()))
@@ -178,6 +242,8 @@ class Slots:
 
     def _slot_compile(self, device: int, source: bytes, options: bytes) -> tuple[int, int]:
         binary = cast(Compiler, self.plugin).compile(device, source.decode(), (options or b"").decode())
+        if not isinstance(binary, (bytes, bytearray)):
+            raise TypeError(f"compile returned {type(binary).__name__}, not bytes")
         buffer = ctypes.create_string_buffer(binary, len(binary))
         _binaries[ctypes.addressof(buffer)] = buffer
         return ctypes.addressof(buffer), len(binary)
@@ -220,14 +286,15 @@ class Slots:
     def fill_compiler(self, table: Any) -> None:
         """Fill the fields of the compiler's table that are not slots, and the two slots that return no status."""
         plugin = self.plugin
-        table.dialect, table.group_size = plugin.dialect.encode(), plugin.group_size
-        table.local_memory = plugin.local_memory
-        table.binary_kinds = plugin.binary_kinds.encode() or None
+        table.dialect = _text("dialect", plugin.dialect)
+        table.group_size = _size("group_size", plugin.group_size)
+        table.local_memory = _size("local_memory", plugin.local_memory)
+        table.binary_kinds = _text("binary_kinds", plugin.binary_kinds) or None
         # Computed here, since a failure inside the slot could not be reported.
-        texts = [
-            ctypes.create_string_buffer(cast(Compiler, plugin).fingerprint(index).encode())
-            for index in range(plugin.device_count())
-        ]
+        texts = []
+        for index in range(_size("device_count", _asked(plugin, "device_count"))):
+            fingerprint = _asked(plugin, "fingerprint", index)
+            texts.append(ctypes.create_string_buffer(_text("fingerprint", fingerprint)))
         slots = tables.EXTENSIONS["compiler"]
         table.fingerprint = slots["fingerprint"].prototype(lambda device: ctypes.addressof(texts[device]))
 

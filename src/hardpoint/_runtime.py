@@ -133,4 +133,12 @@ def timeout() -> float:
     return core.timeout_ms() / 1000
 
 
-set_timeout(float(os.environ.get("HARDPOINT_TIMEOUT", DEFAULT_TIMEOUT)))
+def _timeout_of_environment() -> None:
+    text = os.environ.get("HARDPOINT_TIMEOUT") or str(DEFAULT_TIMEOUT)
+    try:
+        set_timeout(float(text))
+    except (ValueError, OverflowError):
+        raise PluginError(f"HARDPOINT_TIMEOUT is '{text}': set it to a number of seconds, 0 for no limit") from None
+
+
+_timeout_of_environment()

@@ -15,14 +15,14 @@ std::string qualified(const Device& device, const char* function) { return devic
 
 Communicator::Id Communicator::new_id(const Plugin& plugin) {
   Id id{};
-  check(plugin.collectives.group_id(id.data()), plugin.name + ": group_id");
+  HP_CHECK(plugin.collectives.group_id(id.data()), plugin.name + ": group_id");
   return id;
 }
 
 bool Communicator::can_join(Device& device, const Id& id) {
   auto* const can_join = device.plugin.collectives.can_join;
   if (can_join == nullptr) return true;
-  const HpStatus status = can_join(device.index, id.data());
+  const HpStatus status = guarded([&] { return can_join(device.index, id.data()); });
   if (status == HP_NOT_SUPPORTED) take_message();
   if (status != HP_NOT_SUPPORTED) check(status, qualified(device, "can_join"));
   return status == HP_OK;
@@ -30,12 +30,13 @@ bool Communicator::can_join(Device& device, const Id& id) {
 
 Communicator::Communicator(Device& device, const Id& id, int rank, int size, uint32_t timeout_ms)
     : device(device), rank(rank), size(size), table_(device.plugin.collectives) {
-  check(table_.create(device.index, id.data(), rank, size, timeout_ms, &handle_),
-        qualified(device, "creating a communicator for rank ") + std::to_string(rank) + " of " + std::to_string(size));
+  HP_CHECK(
+      table_.create(device.index, id.data(), rank, size, timeout_ms, &handle_),
+      qualified(device, "creating a communicator for rank ") + std::to_string(rank) + " of " + std::to_string(size));
 }
 
 Communicator::~Communicator() {
-  if (table_.destroy(handle_) != HP_OK) take_message();
+  if (guarded([&] { return table_.destroy(handle_); }) != HP_OK) take_message();
 }
 
 std::string Communicator::describe(const char* function) const {
@@ -55,7 +56,7 @@ template <typename Call>
 bool Communicator::traced(const char* function, size_t bytes, Stream& stream, Call call) const {
   if (GraphCapture* active = stream.capture()) active->refuse("it is a collective between processes");
   TraceScope trace(TraceKind::kCollective, function, stream, bytes);
-  if (supported(call(), function)) return true;
+  if (supported(guarded(call), function)) return true;
   trace.discard();
   return false;
 }
@@ -167,15 +168,15 @@ bool Communicator::receive(void* dst, size_t bytes, int peer, Stream& stream) {
 }
 
 void Communicator::start_group() {
-  if (table_.group_start != nullptr) check(table_.group_start(handle_), describe("group_start"));
+  if (table_.group_start != nullptr) HP_CHECK(table_.group_start(handle_), describe("group_start"));
 }
 
 void Communicator::end_group() {
-  if (table_.group_end != nullptr) check(table_.group_end(handle_), describe("group_end"));
+  if (table_.group_end != nullptr) HP_CHECK(table_.group_end(handle_), describe("group_end"));
 }
 
 void Communicator::abort() noexcept {
-  if (table_.abort != nullptr && table_.abort(handle_) != HP_OK) take_message();
+  if (table_.abort != nullptr && guarded([&] { return table_.abort(handle_); }) != HP_OK) take_message();
 }
 
 }  // namespace hp

@@ -89,8 +89,21 @@ class ObjectArguments {
   std::vector<TVMFFIObjectHandle> objects_;
 };
 
+// Calls a kernel. An exception, which the contract forbids, becomes an error.
+int call_function(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+  try {
+    return kernel.function(kernel.self, args, num_args, result);
+  } catch (const abi::__forced_unwind&) {  // the thread is being canceled
+    throw;
+  } catch (...) {
+    escaped_exception();
+    TVMFFIErrorSetRaisedFromCStr("RuntimeError", take_message().c_str());
+    return -1;
+  }
+}
+
 int call(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
-  if (!(kernel.flags & kPythonKernel)) return kernel.function(kernel.self, args, num_args, result);
+  if (!(kernel.flags & kPythonKernel)) return call_function(kernel, args, num_args, result);
   const ObjectArguments objects(args, num_args);
   return kernel.function(kernel.self, objects.data(), num_args, result);
 }
@@ -171,7 +184,7 @@ bool launch(const Operator& op, const Kernel& kernel, Stream& stream, const TVMF
   if (__builtin_expect(watched, 0)) return launch_watched(op, kernel, stream, args, num_args);
   const LaunchScope scope(op, stream);
   TVMFFIAny result{};
-  if (__builtin_expect(kernel.function(kernel.self, args, num_args, &result) != 0, 0)) {
+  if (__builtin_expect(call_function(kernel, args, num_args, &result) != 0, 0)) {
     return declined_or_throw(op, kernel, stream);
   }
   if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);

@@ -58,8 +58,8 @@ std::string compile_portable(Device& device, const std::string& source, const st
     throw Error(HP_NOT_SUPPORTED, "plug-in '" + device.plugin.name + "' has no compiler");
   void* binary = nullptr;
   size_t bytes = 0;
-  check(compiler.compile(device.index, source.c_str(), options.c_str(), &binary, &bytes),
-        device.name() + ": compilation");
+  HP_CHECK(compiler.compile(device.index, source.c_str(), options.c_str(), &binary, &bytes),
+           device.name() + ": compilation");
   if (binary == nullptr || bytes == 0) {
     throw Error(HP_ERROR, device.name() + ": compile of plug-in '" + device.plugin.name +
                               "' returned HP_OK, but the binary is empty: it must return an error instead");
@@ -72,9 +72,9 @@ std::string compile_portable(Device& device, const std::string& source, const st
 HpFunction load_function(Device& device, const std::string& binary, const std::string& name) {
   const HpCompiler& compiler = device.plugin.compiler;
   HpProgram program = nullptr;
-  check(compiler.load(device.index, binary.data(), binary.size(), &program), device.name() + ": loading code");
+  HP_CHECK(compiler.load(device.index, binary.data(), binary.size(), &program), device.name() + ": loading code");
   HpFunction function = nullptr;
-  check(compiler.find(device.index, program, name.c_str(), &function), device.name() + ": finding code");
+  HP_CHECK(compiler.find(device.index, program, name.c_str(), &function), device.name() + ": finding code");
   if (function == nullptr) {
     throw Error(HP_ERROR, device.name() + ": find of plug-in '" + device.plugin.name + "' returned HP_OK for '" + name +
                               "', but the function is NULL: it must return an error instead");

@@ -239,7 +239,7 @@ Block* CachingAllocator::Impl::grow(StreamPool& pool, size_t size, size_t reques
     growing_bytes += bytes;
   }
   void* ptr = nullptr;
-  const HpStatus status = device.plugin.table.allocate(device.index, bytes, &ptr);
+  const HpStatus status = guarded([&] { return device.plugin.table.allocate(device.index, bytes, &ptr); });
   if (status == HP_OK && memory_history()) {
     note_segment(MemoryAction::kSegmentAlloc, *pool.stream, static_cast<char*>(ptr), bytes);
   }
@@ -263,7 +263,7 @@ Block* CachingAllocator::Impl::grow(StreamPool& pool, size_t size, size_t reques
     return nullptr;
   }
   HP_CHECK(status, device.name() + ": allocate");
-  if (ptr != nullptr) device.plugin.table.free(device.index, ptr);
+  if (ptr != nullptr) guarded([&] { return device.plugin.table.free(device.index, ptr); });
   throw Error(HP_ERROR, device.name() + ": allocate of plug-in '" + device.plugin.name + "' returned HP_OK for " +
                             std::to_string(bytes) + " bytes, but the pointer is " +
                             (ptr == nullptr ? "NULL: it must return HP_OUT_OF_MEMORY when the device is full"
@@ -459,7 +459,7 @@ void CachingAllocator::Impl::release_cached() {
   HpStatus failure = HP_OK;
   std::string message;
   for (const Segment& segment : unused) {
-    const HpStatus status = device.plugin.table.free(device.index, segment.base);
+    const HpStatus status = guarded([&] { return device.plugin.table.free(device.index, segment.base); });
     if (memory_history()) note_segment(MemoryAction::kSegmentFree, *segment.pool->stream, segment.base, segment.size);
     if (status == HP_OK || failure != HP_OK) continue;
     failure = status;

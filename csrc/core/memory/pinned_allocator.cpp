@@ -61,13 +61,13 @@ struct PinnedAllocator::Impl {
 };
 
 HpStatus PinnedAllocator::Impl::raw_allocate(size_t bytes, void** ptr) const {
-  if (supported()) return plugin.pinned.allocate(bytes, ptr);
+  if (supported()) return guarded([&] { return plugin.pinned.allocate(bytes, ptr); });
   *ptr = std::aligned_alloc(HP_ALIGNMENT, bytes);
   return *ptr != nullptr ? HP_OK : HP_OUT_OF_MEMORY;
 }
 
 HpStatus PinnedAllocator::Impl::raw_free(void* ptr) const {
-  if (supported()) return plugin.pinned.free(ptr);
+  if (supported()) return guarded([&] { return plugin.pinned.free(ptr); });
   std::free(ptr);
   return HP_OK;
 }

@@ -17,7 +17,11 @@ DeviceGraph::~DeviceGraph() {
                  error.what());
   }
   for (const RecordedStep& step : steps) {
-    if (step.kind == RecordedStep::kGraph) device_.plugin.graphs.destroy(device_.index, step.graph);
+    if (step.kind != RecordedStep::kGraph) continue;
+    if (guarded([&] { return device_.plugin.graphs.destroy(device_.index, step.graph); }) != HP_OK) {
+      std::fprintf(stderr, "[hardpoint] %s: destroying a graph failed: %s\n", device_.name().c_str(),
+                   take_message().c_str());
+    }
   }
 }
 

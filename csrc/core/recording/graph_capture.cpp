@@ -130,7 +130,8 @@ void GraphCapture::begin_plugin_capture() {
 void GraphCapture::end_plugin_capture(bool keep) {
   plugin_captures_ = false;
   HpGraph graph = nullptr;
-  const HpStatus status = device_.plugin.graphs.end_capture(device_.index, stream.handle(), &graph);
+  const HpStatus status =
+      guarded([&] { return device_.plugin.graphs.end_capture(device_.index, stream.handle(), &graph); });
   if (!keep) take_message();
   if (status != HP_OK && keep) HP_CHECK(status, device_.name() + ": end of a graph capture");
   if (graph == nullptr) return;
@@ -140,7 +141,7 @@ void GraphCapture::end_plugin_capture(bool keep) {
     std::lock_guard<std::mutex> lock(mutex_);
     graph_->steps.push_back(std::move(step));
   } else {
-    device_.plugin.graphs.destroy(device_.index, graph);
+    if (guarded([&] { return device_.plugin.graphs.destroy(device_.index, graph); }) != HP_OK) take_message();
   }
 }
 

@@ -63,6 +63,18 @@ std::string take_message() {
 
 void store_message(std::string text) { message = std::move(text); }
 
+HpStatus escaped_exception() {
+  std::string what = "of an unknown type";
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    what = error.what();
+  } catch (...) {
+  }
+  store_message("the plug-in threw a C++ exception: " + what + "; it must catch it and return host->fail(...)");
+  return HP_ERROR;
+}
+
 void check(HpStatus status, const std::string& what) {
   if (status == HP_OK) return;
   std::string detail = take_message();

@@ -1,6 +1,8 @@
 // Exceptions thrown by the core, and their conversion from a plug-in's status codes.
 #pragma once
 
+#include <cxxabi.h>
+
 #include <cstddef>
 #include <stdexcept>
 #include <string>
@@ -33,10 +35,25 @@ void store_message(std::string message);
 // Throws unless `status` is HP_OK. `what` names the plug-in, the device and the function: "sim:0: allocate".
 void check(HpStatus status, const std::string& what);
 
+// Stores the message of the exception that is being handled, and returns HP_ERROR.
+HpStatus escaped_exception();
+
+// Calls a function of the plug-in. The contract forbids exceptions, but one that comes must not skip the core's frames.
+template <class Call>
+inline HpStatus guarded(Call call) {
+  try {
+    return call();
+  } catch (const abi::__forced_unwind&) {  // the thread is being canceled
+    throw;
+  } catch (...) {
+    return escaped_exception();
+  }
+}
+
 // The same, but evaluates `what` only on failure.
 #define HP_CHECK(expression, what)                                             \
   do {                                                                         \
-    const HpStatus hp_status = (expression);                                   \
+    const HpStatus hp_status = ::hp::guarded([&] { return (expression); });    \
     if (__builtin_expect(hp_status != HP_OK, 0)) ::hp::check(hp_status, what); \
   } while (0)
 

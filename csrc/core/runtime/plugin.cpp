@@ -1,12 +1,15 @@
 #include "core/runtime/plugin.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <tvm/ffi/c_api.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <unordered_map>
 
@@ -15,6 +18,7 @@
 #include "core/memory/allocator.h"
 #include "core/memory/scratch.h"
 #include "core/runtime/error.h"
+#include "core/runtime/process_state.h"
 #include "core/runtime/runtime.h"
 #include "core/tracing/tracer.h"
 
@@ -104,12 +108,76 @@ void host_scratch_free(int, void* ptr) {
   CachingAllocator::release(block);
 }
 
+// The file that gets the steps of a trial load, so that a crash can be named; -1 outside the probe process.
+int probe_file = -1;
+void enter_step(const std::string& step) {
+  const std::string line = step + '\n';
+  if (probe_file >= 0 && write(probe_file, line.data(), line.size()) < 0) probe_file = -1;
+}
+
+// Larger than any table will ever be.
+constexpr size_t kMaxTableSize = 64 << 10;
+
 // Copies the slots that the plug-in's header version knows; later slots are null.
 template <class Table>
-Table full_size(const Table* source) {
+Table full_size(const std::string& origin, const char* name, const Table* source) {
   Table copy{};
-  if (source != nullptr) std::memcpy(&copy, source, std::min(source->struct_size, sizeof(Table)));
+  if (source == nullptr) return copy;
+  enter_step("while " + std::string(name) + " was read (is the pointer to it right?)");
+  const size_t size = source->struct_size;
+  // Fields are pointers, or pairs of smaller ones. A size that cuts one in half would make a wild pointer of it.
+  if (size <= sizeof(size_t) || size % sizeof(void*) != 0 || size > kMaxTableSize) {
+    throw Error(HP_INVALID_ARGUMENT, origin + ": " + name + ".struct_size is " + std::to_string(size) +
+                                         ", which is the size of no such table: set it to sizeof(" + name + ")");
+  }
+  std::memcpy(&copy, source, std::min(size, sizeof(Table)));
   return copy;
+}
+
+// The machine that an ELF file is for: the class and e_machine; 0 if it is no such file.
+unsigned elf_machine(const std::string& path) {
+  unsigned char head[EI_NIDENT + 4] = {};
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(head), sizeof(head));
+  if (std::memcmp(head, ELFMAG, SELFMAG) != 0) return 0;
+  return head[EI_CLASS] << 16 | head[EI_NIDENT + 3] << 8 | head[EI_NIDENT + 2];
+}
+
+// What to do about a library that dlopen refuses.
+std::string load_advice(const std::string& path, const std::string& reason) {
+  const unsigned machine = elf_machine(path);
+  if (machine != 0 && machine != elf_machine("/proc/self/exe")) {
+    return "; it is built for another kind of processor: install the build for this machine";
+  }
+  const auto says = [&](const char* part) { return reason.find(part) != std::string::npos; };
+  if (says("ELF") || says("too short") || says("cannot read file data") || says("executable")) {
+    return "; it is not a complete shared library of this platform: rebuild or reinstall it";
+  }
+  if (says("cannot open shared object file") && reason.rfind(path, 0) != 0) {
+    return "; the plug-in needs that library: install it (often with the driver), or add its folder to LD_LIBRARY_PATH";
+  }
+  if (says("undefined symbol")) {
+    return "; add the source file or the library that defines it to the link";
+  }
+  return "";
+}
+
+// Calls hp_plugin_init and returns its table.
+const HpPlugin* initialize(Plugin::InitFunction init, const std::string& origin) {
+  const pid_t process = getpid();
+  const HpPlugin* table = nullptr;
+  enter_step("in hp_plugin_init");
+  const HpStatus status = guarded([&] { return init(host(), &table); });
+  if (getpid() != process) {
+    // Two processes would run the rest of the program.
+    std::fprintf(stderr,
+                 "[hardpoint error] %s: hp_plugin_init called fork(), and the child returned: it must end "
+                 "with _exit()\n",
+                 origin.c_str());
+    _exit(1);
+  }
+  check(status, origin + ": hp_plugin_init");
+  enter_step("while HpPlugin was read (is the pointer to it right?)");
+  return table;
 }
 
 void check_compiler(const std::string& origin, const Plugin& plugin) {
@@ -150,6 +218,13 @@ bool valid_name(const char* name) {
   return std::strlen(name) <= 32;
 }
 
+// The start of a text, with '?' for control characters.
+std::string printable(const char* text) {
+  std::string start(text, strnlen(text, 80));
+  std::replace_if(start.begin(), start.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
+  return start;
+}
+
 struct RequiredSlot {
   template <class T>
   RequiredSlot(const char* name, T* slot) : name(name), present(slot != nullptr) {}
@@ -183,13 +258,12 @@ std::shared_ptr<const Plugin> Plugin::load(const std::string& path) {
   static std::mutex mutex;
   static auto* loaded = new std::unordered_map<void*, std::shared_ptr<const Plugin>>;
   std::lock_guard<std::mutex> lock(mutex);
+  const ProcessState restored(path);
+  enter_step("while the library was loaded (look at its static constructors, and those of the libraries it needs)");
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string reason = dlerror();
-    const bool not_elf = reason.find("ELF") != std::string::npos || reason.find("too short") != std::string::npos;
-    throw Error(HP_ERROR,
-                path + ": cannot be loaded as a plug-in: " + reason +
-                    (not_elf ? "; it is not a complete shared library of this platform: rebuild or reinstall it" : ""));
+    throw Error(HP_ERROR, path + ": cannot be loaded as a plug-in: " + reason + load_advice(path, reason));
   }
   if (auto found = loaded->find(library); found != loaded->end()) return found->second;
   auto init = reinterpret_cast<InitFunction>(dlsym(library, "hp_plugin_init"));
@@ -204,9 +278,7 @@ std::shared_ptr<const Plugin> Plugin::load(const std::string& path) {
   auto plugin = std::shared_ptr<Plugin>(new Plugin);
   plugin->library_ = library;
   plugin->origin = path;
-  const HpPlugin* table = nullptr;
-  check(init(host(), &table), path + ": hp_plugin_init");
-  plugin->adopt_table(table);
+  plugin->adopt_table(initialize(init, path));
   loaded->emplace(library, plugin);
   return plugin;
 }
@@ -214,9 +286,7 @@ std::shared_ptr<const Plugin> Plugin::load(const std::string& path) {
 std::shared_ptr<const Plugin> Plugin::adopt(InitFunction init, const std::string& origin) {
   auto plugin = std::shared_ptr<Plugin>(new Plugin);
   plugin->origin = origin;
-  const HpPlugin* table = nullptr;
-  check(init(host(), &table), origin + ": hp_plugin_init");
-  plugin->adopt_table(table);
+  plugin->adopt_table(initialize(init, origin));
   return plugin;
 }
 
@@ -240,11 +310,11 @@ void Plugin::adopt_table(const HpPlugin* source) {
                                       "header, or install a Hardpoint that speaks ABI " +
                                       std::to_string(source->abi_major) + ".x");
   }
-  table = full_size(source);
+  table = full_size(origin, "HpPlugin", source);
   abi_minor = source->abi_minor;
   if (table.name == nullptr || !valid_name(table.name)) {
     throw Error(HP_INVALID_ARGUMENT, origin + ": device name " +
-                                         (table.name ? "'" + std::string(table.name) + "'" : "(NULL)") +
+                                         (table.name ? "'" + printable(table.name) + "'" : "(NULL)") +
                                          " is invalid: use at most 32 of a-z, 0-9 and _, starting with a letter");
   }
   name = table.name;
@@ -256,16 +326,16 @@ void Plugin::adopt_table(const HpPlugin* source) {
            {"copy_to_host", table.copy_to_host},
            {"copy_on_device", table.copy_on_device}});
 
-  streams = full_size(table.streams);
-  events = full_size(table.events);
-  info = full_size(table.info);
-  pinned = full_size(table.pinned);
-  peer = full_size(table.peer);
-  interprocess = full_size(table.interprocess);
-  compiler = full_size(table.compiler);
-  collectives = full_size(table.collectives);
-  tracing = full_size(table.tracing);
-  graphs = full_size(table.graphs);
+  streams = full_size(origin, "HpStreams", table.streams);
+  events = full_size(origin, "HpEvents", table.events);
+  info = full_size(origin, "HpInfo", table.info);
+  pinned = full_size(origin, "HpPinned", table.pinned);
+  peer = full_size(origin, "HpPeer", table.peer);
+  interprocess = full_size(origin, "HpInterprocess", table.interprocess);
+  compiler = full_size(origin, "HpCompiler", table.compiler);
+  collectives = full_size(origin, "HpCollectives", table.collectives);
+  tracing = full_size(origin, "HpTracing", table.tracing);
+  graphs = full_size(origin, "HpGraphs", table.graphs);
   if (table.streams != nullptr) {
     require(origin, "HpStreams",
             {{"create", streams.create}, {"destroy", streams.destroy}, {"synchronize", streams.synchronize}});
@@ -315,9 +385,11 @@ void Plugin::adopt_table(const HpPlugin* source) {
              {"launch", graphs.launch},
              {"destroy", graphs.destroy}});
   }
+  enter_step("while HpPlugin.kernels was read (is it an array of num_kernels?)");
   check_kernels(origin, table);
 
-  check(table.device_count(&device_count), origin + ": device_count");
+  enter_step("in device_count");
+  HP_CHECK(table.device_count(&device_count), origin + ": device_count");
   if (device_count <= 0) {
     throw Error(HP_NOT_SUPPORTED, origin + ": plug-in '" + name + "' found no device (device_count gave " +
                                       std::to_string(device_count) +
@@ -369,13 +441,16 @@ Plugin::Kernel Plugin::find_kernel(const std::string& kernel_name) const {
 
 }  // namespace hp
 
-// Test-loads a plug-in in a child process (hardpoint/_discovery.py). Returns 0, or 1 with the reason on stderr.
-extern "C" HP_EXPORT int hp_probe(const char* path) {
+// Test-loads a plug-in in a child process (hardpoint/_discovery.py), and writes the steps to the file descriptor
+// `steps`. Returns 0, or 1 after writing the reason behind a record separator.
+extern "C" HP_EXPORT int hp_probe(const char* path, int steps) {
+  hp::probe_file = steps;
   try {
     hp::Plugin::load(path);
+    hp::enter_step("\x1e");  // a status alone could be the plug-in's
     return 0;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
+    hp::enter_step(std::string("\x1e") + e.what());
     return 1;
   }
 }

@@ -105,7 +105,8 @@ void Stream::watch_faults_of(Stream& other) {
 void Stream::wait() {
   if (GraphCapture* active = capture()) active->refuse_wait();
   if (!device.plugin.has_streams()) return;
-  const HpStatus status = device.plugin.streams.synchronize(device.index, handle(), Runtime::timeout_ms());
+  const HpStatus status =
+      guarded([&] { return device.plugin.streams.synchronize(device.index, handle(), Runtime::timeout_ms()); });
   if (status == HP_OK) {
     synchronized_launches_.store(launches_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     return;
@@ -125,7 +126,7 @@ bool Stream::query() {
     wait();
     return true;
   }
-  const HpStatus status = streams.query(device.index, handle());
+  const HpStatus status = guarded([&] { return streams.query(device.index, handle()); });
   if (status == HP_NOT_READY) return false;
   HP_CHECK(status, device.name() + ": query of stream " + std::to_string(id));
   return true;
@@ -185,7 +186,8 @@ void Event::synchronize() {
   if (captured() && stream_->capture() != nullptr) stream_->capture()->refuse_wait();
   if (handle_ == nullptr || !recorded_ || captured()) return;
   const WaitScope traced("wait for an event", device);
-  const HpStatus status = device.plugin.events.synchronize(device.index, handle_, Runtime::timeout_ms());
+  const HpStatus status =
+      guarded([&] { return device.plugin.events.synchronize(device.index, handle_, Runtime::timeout_ms()); });
   if (status == HP_OK) return;
   store_message(take_message() + stream_->recent_operators());
   check(status, device.name() + ": waiting for an event of stream " + std::to_string(stream_->id));
@@ -193,7 +195,7 @@ void Event::synchronize() {
 
 bool Event::query() {
   if (handle_ == nullptr || !recorded_ || captured()) return true;
-  const HpStatus status = device.plugin.events.query(device.index, handle_);
+  const HpStatus status = guarded([&] { return device.plugin.events.query(device.index, handle_); });
   if (status == HP_NOT_READY) return false;
   HP_CHECK(status, device.name() + ": query of an event");
   return true;
@@ -230,6 +232,11 @@ Device::Device(Runtime& runtime, int index)
   num_streams_ = 1;
 }
 
+Error Device::null_handle(const char* function, const char* what) const {
+  return Error(HP_ERROR, name() + ": " + function + " of plug-in '" + plugin.name + "' returned HP_OK, but the " +
+                             what + " is NULL: it must set a handle, or return host->fail(...)");
+}
+
 std::string Device::name() const { return plugin.name + ":" + std::to_string(index); }
 
 Stream& Device::stream(int64_t id) {
@@ -251,6 +258,7 @@ Stream& Device::new_stream(int priority) {
   HpStream handle = nullptr;
   if (plugin.has_streams()) {
     HP_CHECK(plugin.streams.create(index, priority, &handle), name() + ": creation of a stream");
+    if (handle == nullptr) throw null_handle("HpStreams.create", "stream");
   } else {
     static std::atomic<bool> warned{false};
     warn_once(warned, "plug-in '" + plugin.name + "' has no streams: all work on it is synchronous");
@@ -294,6 +302,7 @@ Event* Device::acquire_event(bool timing) {
   HpEvent handle = nullptr;
   if (plugin.has_events()) {
     HP_CHECK(plugin.events.create(index, timing, &handle), name() + ": creation of an event");
+    if (handle == nullptr) throw null_handle("HpEvents.create", "event");
   } else {
     static std::atomic<bool> warned{false};
     warn_once(warned, "plug-in '" + plugin.name + "' has no events: recording one waits for its stream");
@@ -427,7 +436,7 @@ std::pair<uint32_t, uint32_t> Device::read_launch_limits() const {
   HpProperties own{};
   own.struct_size = sizeof(own);
   if (plugin.abi_minor >= 2 && plugin.info.properties != nullptr) {
-    if (plugin.info.properties(index, &own) == HP_OK) {
+    if (guarded([&] { return plugin.info.properties(index, &own); }) == HP_OK) {
       if (own.group_size != 0) size = own.group_size;
       if (own.local_memory != 0) memory = own.local_memory;
     } else {
@@ -448,7 +457,8 @@ void Device::drain(uint32_t timeout_ms) noexcept {
   const int count = num_streams_.load(std::memory_order_acquire);
   for (int id = 0; id < count; ++id) {
     Stream* each = streams_[id].load(std::memory_order_acquire);
-    if (each != nullptr && plugin.streams.synchronize(index, each->handle(), timeout_ms) != HP_OK) take_message();
+    if (each == nullptr) continue;
+    if (guarded([&] { return plugin.streams.synchronize(index, each->handle(), timeout_ms); }) != HP_OK) take_message();
   }
 }
 
@@ -505,7 +515,8 @@ void Runtime::copy_peer(Device& dst_device, void* dst, Device& src_device, const
   if (Recorder* active = recorder()) active->refuse("it copies between devices");
   if (plugin->peer.copy != nullptr) {
     TraceScope trace(TraceKind::kCopyPeer, "copy between devices", stream, bytes);
-    const HpStatus status = plugin->peer.copy(dst_device.index, dst, src_device.index, src, bytes, stream.handle());
+    const HpStatus status = guarded(
+        [&] { return plugin->peer.copy(dst_device.index, dst, src_device.index, src, bytes, stream.handle()); });
     // HP_NOT_SUPPORTED: no link between these two devices. Copy through the host, as without HpPeer.
     if (status != HP_NOT_SUPPORTED) {
       HP_CHECK(status, "copy from " + src_device.name() + " to " + dst_device.name());

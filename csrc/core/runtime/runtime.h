@@ -113,6 +113,8 @@ class Device {
   const Plugin& plugin;
 
   std::string name() const;  // "sim:0"
+  // For a function that returned HP_OK and no handle.
+  Error null_handle(const char* function, const char* what) const;
 
   Stream& default_stream() { return *streams_[0]; }
   Stream& stream(int64_t id);

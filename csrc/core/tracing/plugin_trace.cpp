@@ -224,7 +224,7 @@ void start_plugin_trace(Runtime& runtime) {
   Receiver& receiver = trace().receivers[runtime.slot];
   receiver.runtime = &runtime;
   if (receiver.open.exchange(true)) return;
-  const HpStatus status = tracing.start(&receive, &receiver);
+  const HpStatus status = guarded([&] { return tracing.start(&receive, &receiver); });
   if (status == HP_OK) return;
   receiver.open = false;
   const std::string message = take_message();
@@ -247,7 +247,7 @@ void stop_plugin_traces(std::vector<TraceRecord>* records) {
   for (Stream* stream : streams) wait_for(*stream);
   for (Receiver& receiver : current.receivers) {
     if (!receiver.open) continue;
-    if (receiver.runtime.load()->plugin->tracing.stop() != HP_OK) {
+    if (guarded([&] { return receiver.runtime.load()->plugin->tracing.stop(); }) != HP_OK) {
       report_once(kStop, *receiver.runtime, "HpTracing.stop failed: " + take_message());
     }
   }

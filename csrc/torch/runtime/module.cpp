@@ -93,7 +93,8 @@ at::Tensor open_storage(int index, const std::string& handle, int64_t offset, in
         auto* opened = static_cast<Opened*>(context);
         try {
           opened->device.synchronize();
-          opened->device.plugin.interprocess.close_memory(opened->device.index, opened->base);
+          HP_CHECK(opened->device.plugin.interprocess.close_memory(opened->device.index, opened->base),
+                   opened->device.name() + ": close_memory");
         } catch (const std::exception& error) {
           TORCH_WARN(opened->device.name(), ": closing shared memory failed: ", error.what());
         }
