@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import operator
 import traceback
@@ -106,6 +105,8 @@ def _described(error: BaseException) -> bytes:
         text = str(error)
     except BaseException:
         text = "(its text cannot be read)"
+    if isinstance(error, MemoryError):
+        text = text or "out of memory"
     if not isinstance(error, (DeviceError, MemoryError, NotImplementedError)):
         text = f"{type(error).__name__}: {text}"
     return text.replace("\0", "\\0").encode(errors="backslashreplace")
@@ -190,8 +191,6 @@ class Slots:
                     _store(name, target, value)
                 return Status.OK
             except BaseException as error:
-                if isinstance(error, KeyboardInterrupt):
-                    _thread.interrupt_main()  # the program gets it as well
                 return self._fail(_status(error), b"%s", _described(error))
 
         return slot.prototype(call)
