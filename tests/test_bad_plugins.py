@@ -694,7 +694,7 @@ answer = [before == after, interrupted, 0.1 + 0.2, torch.ones(2, device="test").
     done = run_python(["-c", f"{code}\nprint(answer)"], env=environ)
     assert done.stdout.strip() == str([True, True, 0.1 + 0.2, [1.0, 1.0]]), done.stderr
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("[hardpoint warning]"))
-    changed = "the working directory, the locale, the handler of SIGINT (Ctrl-C), the standard streams"
+    changed = "the working directory, the locale, the standard streams"
     assert f"{path}: loading it changed settings of the process, which were restored: {changed}" in line
 
 

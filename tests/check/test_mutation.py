@@ -15,10 +15,11 @@ from hardpoint.check.argument_mutants import argument_mutants
 from hardpoint.check.mutants import kernel_mutants
 from hardpoint.check.report import BAD
 from hardpoint.check.samples import Sample
+from hardpoint.check.value_mutants import value_mutants
 
 
 def test_there_are_enough_bugs_of_every_kind() -> None:
-    names = [mutant.name for mutant in (*kernel_mutants(), *argument_mutants())]
+    names = [mutant.name for mutant in (*kernel_mutants(), *argument_mutants(), *value_mutants())]
     assert len(set(names)) == len(names)
     assert len(names) + len(mutant_device.BUGS) >= 60
 
@@ -68,6 +69,23 @@ def test_planted_kernel_is_found(name: str) -> None:
         "attention: causal from the end",
         "_foreach_add.List: 32 tensors",
         "_fused_adam_: 32 tensors",
+        "abs: keeps -0",
+        "sqrt: 0 for subnormals",
+        "erf: stops after 2**20 elements",
+        "cos: loses the last of a power of two",
+        "sub: absolute alpha",
+        "mul: numbers as float32",
+        "clamp: NaN becomes min",
+        "lt: int64 as float64",
+        "matmul: int64 in 32 bits",
+        "copy: int64 to float64 through float32",
+        "any: NaN is false",
+        "median: upper median",
+        "linspace: excludes the end",
+        "nll_loss_forward: counts what is ignored",
+        "native_layer_norm: ignores bias without weight",
+        "upsample_bilinear2d: ignores align_corners",
+        "grid_sampler_2d: reflection is border",
     ],
 )
 def test_wrong_argument_is_found(name: str) -> None:
@@ -166,7 +184,7 @@ def test_correct_device_releases_everything(monkeypatch: pytest.MonkeyPatch) -> 
         ("out of memory gives a null pointer", "too_large_allocations"),
         ("concurrent allocations get the same block", "concurrent_allocations"),
         ("free of the second device counts for the first", "memory_of_a_device"),
-        ("copies from odd host addresses are shifted", "odd_host_addresses"),
+        ("copies from odd host addresses are shifted", "odd_addresses"),
         ("record_event uses the first device", "events_of_other_devices"),
         ("waits for events of other devices are dropped", "events_of_other_devices"),
         ("a wait refers to the latest record", "earlier_record"),
@@ -181,6 +199,26 @@ def test_correct_device_releases_everything(monkeypatch: pytest.MonkeyPatch) -> 
         ("a graph has only the latest work", "graphs"),
         ("a graph runs its work in reverse order", "graphs"),
         ("a capture never ends", "graphs"),
+        ("every fifth block is not aligned", "blocks_in_use"),
+        ("the 50th block is the first again", "blocks_in_use"),
+        ("free releases the latest block", "blocks_in_use"),
+        ("memory() is in KiB", "memory_of_a_device"),
+        ("memory() swaps free and total", "memory_of_a_device"),
+        ("elapsed between streams is 0", "times"),
+        ("copies between devices use the other device's stream", "later_work_on_the_source"),
+        ("copies of a power of two lose the last byte", "sizes"),
+        ("small copies overtake large ones", "sizes"),
+        ("copies to the host from odd addresses are shifted", "odd_addresses"),
+        ("fills use 7 bits", "fills"),
+        ("graphs lose fills", "graphs"),
+        ("destroy_graph destroys all graphs", "graphs"),
+        ("the number of devices grows", "number_of_devices"),
+        ("synchronize_stream stops after 256 pieces of work", "many_pieces"),
+        ("all streams have one handle", "concurrent_handles"),
+        ("concurrent events get the same handle", "concurrent_handles"),
+        ("waits of the default stream are dropped", "default_stream"),
+        ("events of the default stream record nothing", "default_stream"),
+        ("host functions run in reverse order", "order_of_host_functions"),
     ],
 )
 def test_slots_called_directly(bug: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,11 +253,22 @@ def test_small_results() -> None:
     assert compare.values(zero, right, "cpu", lambda: torch.full((3,), 3e-7, dtype=torch.float64), small=True) == ""
 
 
+def test_signs_of_zero() -> None:
+    """Zeros of either sign are equal, and differ where the sign is given."""
+    right, wrong = torch.tensor([-0.0, 0.0, 1.0]), torch.tensor([0.0, 0.0, 1.0])
+    assert compare.values(wrong, right, "cpu") == ""
+    assert compare.values(wrong, right, "cpu", signed_zero=True) == "not close: 1 of 3 zeros have the wrong sign"
+    assert compare.values(right, right, "cpu", signed_zero=True) == ""
+    # The CPU's own mistake is none of the device's.
+    reference = lambda: torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)  # noqa: E731
+    assert compare.values(wrong, right, "cpu", reference, signed_zero=True) == ""
+
+
 def test_arguments_are_varied() -> None:
     sample = Sample(torch.ones(3, 4), (2,), {"largest": True})
     assert [s.label for s in variations.variations(torch.topk, sample)] == ["dim=0", "dim=-2", "largest=False"]
     integers = Sample(torch.ones(3, dtype=torch.int64), (torch.ones(3, dtype=torch.int64),))
-    assert [s.label for s in variations.variations(torch.add, integers)] == ["alpha=3"]
+    assert [s.label for s in variations.variations(torch.add, integers)] == ["alpha=3", "alpha=-1"]
     assert variations.dimension(torch.softmax, Sample(torch.ones(3, 4), (1,))) == 0
     assert variations.dimension(torch.exp, Sample(torch.ones(3))) is None
 

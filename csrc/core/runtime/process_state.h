@@ -78,10 +78,8 @@ inline ProcessState::~ProcessState() {
   }
   struct sigaction now{};
   sigaction(SIGINT, nullptr, &now);
-  if (now.sa_handler != interrupt_.sa_handler) {
-    note("the handler of SIGINT (Ctrl-C)");
-    sigaction(SIGINT, &interrupt_, nullptr);
-  }
+  // Without a word: compilers inside of drivers set one as a matter of course.
+  if (now.sa_handler != interrupt_.sa_handler) sigaction(SIGINT, &interrupt_, nullptr);
   bool closed = false;
   for (int i = 0; i < 3; ++i) {
     if (streams_[i] < 0) continue;

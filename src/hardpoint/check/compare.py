@@ -97,6 +97,7 @@ def values(
     rounded_once: bool = False,
     small: bool = False,
     subnormal: bool = False,
+    signed_zero: bool = False,
 ) -> str:
     """Describe a mismatch of values; empty if there is none.
 
@@ -104,7 +105,7 @@ def values(
     same computation in a wider dtype. With ``elementwise``, each 16-bit element has its own tolerance.
     ``units`` is an extra error in ulps of the largest element. ``rounded_once``: 16-bit results must be exact but for
     one rounding. ``small``: the absolute tolerance does not excuse small elements, nor subnormal ones with
-    ``subnormal``.
+    ``subnormal``. ``signed_zero``: zeros must have the right sign.
     """
     if problem := metadata(actual, expected, device):
         return problem
@@ -118,7 +119,8 @@ def values(
         ours, native = values_of(a), values_of(e)
         once = numerics.ROUNDED_ONCE.get(ours.dtype) if rounded_once else None
         lost = small and numerics.loses_small(ours, native, subnormal=subnormal)
-        if not lost and numerics.close(ours, native, once or tolerance):
+        flipped = signed_zero and bool(numerics.loses_sign(ours, native).any())
+        if not lost and not flipped and numerics.close(ours, native, once or tolerance):
             continue
         if reference is not None and exact is None:
             try:
@@ -129,8 +131,17 @@ def values(
         if isinstance(wide, torch.Tensor):
             array = values_of(wide).array
             lost = lost and numerics.loses_small(ours, native, array, subnormal)
-            if not lost and numerics.as_accurate(ours, native, array, elementwise, units, once):
+            flipped = flipped and bool(numerics.loses_sign(ours, native, array).any())
+            right_values = numerics.close(ours, native, once or tolerance)
+            if (
+                not flipped
+                and not lost
+                and (right_values or numerics.as_accurate(ours, native, array, elementwise, units, once))
+            ):
                 continue
+        if flipped:
+            count = int(numerics.loses_sign(ours, native).sum())
+            return f"not close: {count} of {native.array.size} zeros have the wrong sign"
         return message(plain(a), plain(e), (numerics.SMALL_ACCURACY[ours.dtype], 0.0) if lost else once or tolerance)
     return ""
 

@@ -30,6 +30,8 @@ PATIENCE = 5.0
 TIMEOUT_MS = 60_000
 #: More than any memory; the lower 32 bits are a page.
 HUGE = (1 << 46) + 4096
+#: Copies that are queued before one wait.
+PIECES = 600
 #: Allocations of each of four threads.
 ALLOCATIONS = 100
 #: Seconds between two events, and of a host function.
@@ -114,6 +116,7 @@ class Checks:
     def __init__(self, slots: Any) -> None:
         self.slots = slots
         self.devices = int(slots.device_count())
+        self.counts = {int(slots.device_count()) for _ in range(4)} | {self.devices}
 
     def _has(self, *names: str) -> bool:
         return bool(self.slots.provided.issuperset(names))
@@ -160,6 +163,10 @@ class Checks:
     def _wait(self, stream: int) -> None:
         self.slots.synchronize_stream(0, stream, 0)
 
+    def number_of_devices(self) -> str | None:
+        """It is the same in every call."""
+        return "" if len(self.counts) == 1 else f"device_count gave {', '.join(map(str, sorted(self.counts)))}"
+
     def addresses(self) -> str | None:
         """Blocks are aligned and do not overlap."""
         for kind in ("", "_pinned"):
@@ -194,6 +201,19 @@ class Checks:
                     return f"{LARGE} bytes on device {device} were freed, and memory({i}) went from {old} to {new}"
         return ""
 
+    def blocks_in_use(self) -> str | None:
+        """Many blocks, of which some are freed, do not overlap."""
+        held = [self.slots.allocate(0, size) for size in SIZES[:7] * 10]
+        for address in held[1::2]:
+            self.slots.free(0, address)
+        held[1::2] = [self.slots.allocate(0, size) for size in (SIZES[:7] * 10)[1::2]]
+        ordered = sorted(zip(held, SIZES[:7] * 10, strict=True))
+        for address in held:
+            self.slots.free(0, address)
+        if bad := [size for address, size in ordered if address % ALIGNMENT]:
+            return f"blocks of {bad} bytes are not aligned to {ALIGNMENT}"
+        return "blocks overlap" if any(a + n > b for (a, n), (b, _) in itertools.pairwise(ordered)) else ""
+
     def too_large_allocations(self) -> str | None:
         """An allocation that does not fit fails, also if the lower 32 bits of its size would fit."""
         try:
@@ -219,8 +239,22 @@ class Checks:
         overlap = any(a + size > b for (a, size), (b, _) in itertools.pairwise(ordered))
         return "blocks that threads allocated at the same time overlap" if overlap else ""
 
-    def odd_host_addresses(self) -> str | None:
-        """Copies from and to any address of the host."""
+    def concurrent_handles(self) -> str | None:
+        """Events and streams that several threads create are different ones."""
+        for kind, rounds in (("event", ALLOCATIONS), ("stream", 4)):
+            if not self._has(f"create_{kind}"):
+                continue
+            create, destroy = getattr(self.slots, f"create_{kind}"), getattr(self.slots, f"destroy_{kind}")
+            with ThreadPoolExecutor(4) as pool:
+                made = list(pool.map(lambda _, create=create: create(0, 0), range(4 * rounds)))  # type: ignore[misc]
+            for handle in set(made):
+                destroy(0, handle)
+            if len(set(made)) < len(made):
+                return f"create_{kind} returned {len(made)} handles, of which {len(set(made))} are different"
+        return ""
+
+    def odd_addresses(self) -> str | None:
+        """Copies from and to any address of the host and the device."""
         with self._block() as block, self._host(0, 0) as (source, target):
             right = bytes(range(256)) * 17
             for offset in (1, 3, 7):
@@ -231,6 +265,12 @@ class Checks:
                     self._wait(0)
                 if ctypes.string_at(target + offset, len(right)) != right:
                     return f"{len(right)} bytes at {offset} bytes past an aligned address of the host"
+                self.slots.copy_to_device(0, block + offset, source + offset, len(right), 0)
+                self.slots.copy_to_host(0, target, block + offset, len(right), 0)
+                if self._has("synchronize_stream"):
+                    self._wait(0)
+                if ctypes.string_at(target, len(right)) != right:
+                    return f"{len(right)} bytes at {offset} bytes past an aligned address of the device"
         return ""
 
     def copies_on_each_device(self) -> str | None:
@@ -261,16 +301,74 @@ class Checks:
             self.slots.synchronize_stream(1, 0, 0)
             return "" if self._is(target, 1) else "wrong bytes, or too early"
 
+    def later_work_on_the_source(self) -> str | None:
+        """Work on the source device's stream after a peer copy waits for the copy."""
+        if self.devices < 2 or not self._has("copy_peer", "synchronize_stream"):
+            return None
+        with self._host(1, 2, 0) as (one, two, target), self._block() as first, self._block(device=1) as second:
+            self.slots.copy_to_device(0, first, one, BYTES, 0)
+            try:
+                self.slots.copy_peer(1, second, 0, first, BYTES, 0)
+            except (RuntimeError, NotImplementedError):
+                return None  # no link
+            self.slots.copy_to_device(0, first, two, BYTES, 0)
+            self._wait(0)
+            self.slots.copy_to_host(1, target, second, BYTES, 0)
+            self.slots.synchronize_stream(1, 0, 0)
+            return "" if self._is(target, 1) else "a peer copy is not in the order of the stream it was given"
+
+    def sizes(self) -> str | None:
+        """Copies of sizes around powers of two, and small copies in order with large ones."""
+        if not self._has("synchronize_stream"):
+            return None
+        with self._host(1, 2, 0) as (one, two, target), self._block() as block:
+            for power in (12, 16, 20):
+                for size in (min(1 << power, BYTES) - 1, min(1 << power, BYTES)):
+                    ctypes.memset(target, 0, BYTES)
+                    self._busy(block, two, 0)
+                    self.slots.copy_to_device(0, block, one, size, 0)
+                    self.slots.copy_to_host(0, target, block, BYTES, 0)
+                    self._wait(0)
+                    if ctypes.string_at(target, BYTES) != b"\1" * size + b"\2" * (BYTES - size):
+                        return f"a copy of {size} bytes"
+            ctypes.memset(target, 0, BYTES)
+            self._busy(block, two, 0)
+            self.slots.copy_to_device(0, block, one, 64, 0)
+            self.slots.copy_to_host(0, target, block, BYTES, 0)
+            self._wait(0)
+            if ctypes.string_at(target, 65) != b"\1" * 64 + b"\2":
+                return "a small copy did not wait for large ones"
+            self.slots.copy_to_device(0, block, one, 64, 0)
+            self.slots.copy_to_device(0, block, two, BYTES, 0)
+            self.slots.copy_to_host(0, target, block, 64, 0)
+            self._wait(0)
+            return "" if ctypes.string_at(target, 64) == b"\2" * 64 else "a large copy did not wait for a small one"
+
+    def many_pieces(self) -> str | None:
+        """Synchronizing waits for any amount of work, as often as it is called."""
+        if not self._has("create_stream"):
+            return None
+        with self._host(1, 2, 0) as (one, two, target), self._block() as block, self._streams(1) as (stream,):
+            for turn in range(3):
+                for number in range(PIECES):
+                    self.slots.copy_to_device(0, block, (one, two)[number % 2], 64, stream)
+                self.slots.copy_to_host(0, target, block, 64, stream)
+                self._wait(stream)
+                if ctypes.string_at(target, 64) != b"\2" * 64:
+                    return f"{PIECES} copies were not done after synchronize_stream, turn {turn}"
+                ctypes.memset(target, 0, 64)
+        return ""
+
     def fills(self) -> str | None:
-        """fill_memory comes after the work on its stream."""
+        """fill_memory comes after the work on its stream, and sets each byte to the value."""
         if not self._has("fill_memory", "create_stream"):
             return None
         with self._host(1, 0) as (source, target), self._block() as block, self._streams(1) as (stream,):
             self._busy(block, source, stream)
-            self.slots.fill_memory(0, block, 3, BYTES, stream)
+            self.slots.fill_memory(0, block, 0xB5, BYTES, stream)
             self.slots.copy_to_host(0, target, block, BYTES, stream)
             self._wait(stream)
-            return "" if self._is(target, 3) else "fill_memory did not wait for earlier work"
+            return "" if self._is(target, 0xB5) else "fill_memory did not wait for earlier work, or wrote other bytes"
 
     def host_functions(self) -> str | None:
         """call_host calls once, after the work on its stream."""
@@ -288,6 +386,20 @@ class Checks:
             if seen != [True]:
                 return f"called {len(seen)} times" if len(seen) != 1 else "called before earlier work was done"
         return ""
+
+    def order_of_host_functions(self) -> str | None:
+        """Functions on one stream are called in order."""
+        if not self._has("call_host", "create_stream"):
+            return None
+        from hardpoint._plugin_tables import HostFunction
+
+        with self._streams(1) as (stream,):
+            seen: list[int] = []
+            functions = [HostFunction(lambda data, number=number: seen.append(number)) for number in range(5)]
+            for function in functions:
+                self.slots.call_host(0, stream, function, None)
+            self._wait(stream)
+            return "" if seen == list(range(5)) else f"5 functions were called in the order {seen}"
 
     def work_after_host_functions(self) -> str | None:
         """Later work on the stream waits for the function."""
@@ -335,9 +447,37 @@ class Checks:
         self.slots.record_event(0, second, 0)
         self.slots.synchronize_event(0, second, 0)
         spent = self.slots.elapsed(0, first, second)
+        if self._has("create_stream"):
+            with self._streams(1) as (stream,):
+                self.slots.record_event(0, second, stream)
+                self.slots.synchronize_event(0, second, 0)
+                spent = min(spent, self.slots.elapsed(0, first, second))
         for event in (first, second):
             self.slots.destroy_event(0, event)
         return "" if spent >= 500 * PAUSE else f"{spent} ms between events with {1000 * PAUSE:g} ms between them"
+
+    def default_stream(self) -> str | None:
+        """The default stream waits for events, and events wait for it."""
+        if not self._has("create_stream", "create_event"):
+            return None
+        with self._host(1, 2, 3, 0) as (one, two, three, target), self._block() as block, self._streams(1) as (stream,):
+            event = self.slots.create_event(0, 0)
+            for before, after, source, value in ((stream, 0, one, 1), (0, stream, three, 3)):
+                ctypes.memset(target, 0, BYTES)
+                self._busy(block, two, before)
+                self.slots.copy_to_device(0, block, source, BYTES, before)
+                self.slots.record_event(0, event, before)
+                self.slots.wait_event(0, event, after)
+                self.slots.copy_to_host(0, target, block, BYTES, after)
+                self._wait(after)
+                right = self._is(target, value)
+                self._wait(before)
+                if not right:
+                    break
+            self.slots.destroy_event(0, event)
+            if right:
+                return ""
+            return f"{'another' if before == 0 else 'the default'} stream did not wait for an event of the other"
 
     def unrecorded_event(self) -> str | None:
         """An event that was never recorded is done."""
@@ -491,9 +631,20 @@ class Checks:
             self._busy(a, two, other)
             self.slots.launch_graph(0, graph, other)
             third = seen(b, other)
-            self.slots.destroy_graph(0, graph)
             right = (first, second, third) == ((1, 3), 3, 2)
-            return "" if right else f"launches of a graph gave {first}, {second} and {third}, not (1, 3), 3 and 2"
+            if not right:
+                return f"launches of a graph gave {first}, {second} and {third}, not (1, 3), 3 and 2"
+            self.slots.begin_capture(0, stream)
+            if self._has("fill_memory"):
+                self.slots.fill_memory(0, a, 4, BYTES, stream)
+            else:
+                self.slots.copy_on_device(0, a, c, BYTES, stream)
+            other_graph = self.slots.end_capture(0, stream)
+            self.slots.destroy_graph(0, graph)
+            self.slots.launch_graph(0, other_graph, stream)
+            last, expected = seen(a), 4 if self._has("fill_memory") else 3
+            self.slots.destroy_graph(0, other_graph)
+            return "" if last == expected else f"a graph gave {last}, not {expected}, after another was destroyed"
 
     def destroyed_event(self) -> str | None:
         """A stream still waits for the record of an event that was destroyed."""

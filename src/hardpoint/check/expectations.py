@@ -72,6 +72,15 @@ ROUNDED_ONCE = frozenset(
     )
 )
 
+#: Entries whose zeros have a sign that IEEE 754 or C gives. Those that choose between equal zeros are left out.
+SIGNED_ZERO = frozenset(
+    (
+        *("add", "sub", "rsub", "mul", "div.no_rounding_mode", "true_divide", "fmod", "square", "positive", "copysign"),
+        *("abs", "neg", "sqrt", "ceil", "floor", "trunc", "round", "nextafter", "to", "bfloat16", "half", "double"),
+        *("sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "erf", "sign"),
+    )
+)
+
 #: Elementwise entries whose small results are inexact: differences of large numbers, and short series. Also those
 #: whose name begins with ``special.``.
 INEXACT_SMALL = frozenset(("nn.functional.tanhshrink", "igamma", "igammac", "polar", "lgamma", "digamma", "erfinv"))
@@ -99,7 +108,7 @@ TO_INTEGERS = ("byte", "char", "short", "int", "long")
 ON_THE_CPU: dict[str, tuple[int, ...]] = {"tensor_split": (0,)}
 
 #: Entries that must be bit-exact; a wider dtype is no reference for them.
-EXACT = frozenset({"nextafter"})
+EXACT = frozenset(("nextafter", "double", "long"))
 
 #: Elementwise entries that PyTorch's database does not mark as such.
 ELEMENTWISE = frozenset(
@@ -113,6 +122,7 @@ ELEMENTWISE = frozenset(
         ),
         *("nn.functional.selu", "nn.functional.celu", "nn.functional.softplus", "nn.functional.leaky_relu"),
         *("nn.functional.hardsigmoid", "nn.functional.hardtanh", "nn.functional.relu6", "nn.functional.tanhshrink"),
+        "clamp",
     )
 )
 

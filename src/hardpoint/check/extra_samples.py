@@ -134,12 +134,111 @@ def _dropped(t: Maker) -> Iterable[Call]:
         yield _call(t(2003, low=1, high=1), p=p, training=True)
 
 
+def _wide(t: Maker, *shape: int) -> torch.Tensor:
+    """Integers whose sums need more than 32 bits."""
+    made = t(*shape)
+    return made + 2**40 if made.dtype is torch.int64 else made
+
+
+def _class_loss(t: Maker) -> Iterable[Call]:
+    """Classes with weights, and one that is ignored, which counts in no mean."""
+    scores, target = t(7, 5), torch.tensor([0, 4, 1, 1, 3, 2, 4])
+    for weight in (None, t(5, low=0.5, high=2).detach()):
+        for reduction in ("mean", "sum", "none"):
+            yield _call(scores, target, weight=weight, ignore_index=1, reduction=reduction)
+
+
+def _interpolated(mode: str, rank: int) -> Callable[[Maker], Iterable[Call]]:
+    def calls(t: Maker) -> Iterable[Call]:
+        image, size = t(2, 3, *(5, 7, 4)[:rank]), (9, 4, 6)[:rank]
+        corners = (None,) if mode in ("nearest", "nearest-exact", "area") else (True, False)
+        for align in corners:
+            yield _call(image, size, None, mode, align)
+            yield _call(image, None, (1.7, 0.6, 2.0)[:rank], mode, align)
+
+    return calls
+
+
+def _grid_samples(t: Maker) -> Iterable[Call]:
+    """Points inside and outside of the image."""
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for padding in ("zeros", "border", "reflection"):
+            for align in (True, False):
+                grid = t(2, 4, 6, 2, low=-1.7, high=1.7)
+                yield _call(t(2, 3, 5, 7), grid, mode, padding, align)
+
+
+def _conversions(t: Maker) -> Iterable[Call]:
+    """Numbers that round otherwise by way of a narrower type."""
+    dtype = t(1).dtype
+    if dtype is torch.float64:
+        half = torch.tensor([1 + 2.0**-11, 1 + 2.0**-8, 1 + 3 * 2.0**-11], dtype=torch.float64)
+        yield _call(torch.cat([half + 2.0**-40, half - 2.0**-40]))
+    if dtype is torch.int64:
+        yield _call(torch.tensor([2**24 + 1, 2**40 + 1, 2**53 - 1, -(2**40) - 1, 2**62 + 1]))
+
+
+def _without_self(*shapes: tuple[int, ...]) -> Callable[[Maker], Iterable[Call]]:
+    """With a beta of 0, NaN in the tensor that is added does not count."""
+
+    def calls(t: Maker) -> Iterable[Call]:
+        first, *others = (t(*shape) for shape in shapes)
+        if first.is_floating_point():
+            yield _call(first.detach() * math.nan, *others, beta=0)
+            yield _call(first, *others, beta=0.5, alpha=-1.5)
+
+    return calls
+
+
+def _close_integers(t: Maker) -> Iterable[Call]:
+    """Integers that float64 cannot tell apart."""
+    if t(1).dtype is torch.int64:
+        base = torch.tensor([2**62, -(2**62), 2**53, 2**61 + 7])
+        for difference in (-1, 0, 1):
+            yield _call(base, base + difference)
+
+
 #: Entry -> samples.
 CALLS: dict[str, Callable[[Maker], Iterable[Call]]] = {
     "clamp": lambda t: [
         *(_call(t(67), min=low, max=high) for low, high in ((0, 1), (1, 0), (None, 1), (1, None))),
         *(_call(t(67), low, high) for low, high in ((-1, 1), (-0.5, 0.25))),
     ],
+    "addmm": _without_self((5, 7), (5, 3), (3, 7)),
+    "addmv": _without_self((5,), (5, 3), (3,)),
+    "addr": _without_self((5, 7), (5,), (7,)),
+    "baddbmm": _without_self((2, 5, 7), (2, 5, 3), (2, 3, 7)),
+    "addbmm": _without_self((5, 7), (2, 5, 3), (2, 3, 7)),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum"), _close_integers),
+    "mm": lambda t: [_call(_wide(t, 5, 7), t(7, 3))],
+    "bmm": lambda t: [_call(_wide(t, 2, 5, 7), t(2, 7, 3))],
+    "mv": lambda t: [_call(_wide(t, 5, 7), t(7))],
+    "dot": lambda t: [_call(_wide(t, 7), t(7))],
+    **dict.fromkeys(("median", "nanmedian"), lambda t: [_call(t(4, 6), 1), _call(t(4, 6), 0, True), _call(t(8, 1), 0)]),
+    "linspace": lambda t: [_call(1, 50, steps, dtype=t(1).dtype) for steps in (8, 50)],
+    "arange": lambda t: [_call(1, 800, 0.1 if t(1).dtype.is_floating_point else 3, dtype=t(1).dtype)],
+    **dict.fromkeys(("half", "bfloat16", "float", "double", "long"), _conversions),
+    "nn.functional.nll_loss": _class_loss,
+    "nn.functional.cross_entropy": lambda t: [
+        *_class_loss(t),
+        _call(t(7, 5), torch.tensor([0, 4, 1, 1, 3, 2, 4]), label_smoothing=0.2, ignore_index=1),
+    ],
+    **dict.fromkeys(
+        ("nn.functional.smooth_l1_loss", "nn.functional.huber_loss"),
+        lambda t: [
+            _call(t(7, 5), t(7, 5), **{name: value}, reduction=how)
+            for name in ("beta", "delta")
+            for value in (0.0, 0.3, 2.5)
+            for how in ("none", "mean")
+        ],
+    ),
+    **{
+        f"nn.functional.interpolate.{mode}": _interpolated(mode, rank)
+        for mode, rank in (("linear", 1), ("bilinear", 2), ("trilinear", 3), ("bicubic", 2), ("nearest", 2))
+    },
+    **dict.fromkeys(("nn.functional.grid_sample",), _grid_samples),
+    "native_layer_norm": lambda t: [_call(t(4, 7), (7,), weight, t(7), 1e-3) for weight in (None, t(7))],
+    "cumsum": lambda t: [_call(_wide(t, 67), 0), _call(_wide(t, 5, 13), 1)],
     "bernoulli": lambda t: [_call(t(2003), p) for p in (0.25, 0.9)],
     "prod": lambda t: [_call(t(0, 3)), _call(t(3, 0), -1), _call(t(0, 3), 0, True)],
     "cumprod": lambda t: [_call(t(67, low=0.9, high=1.2), 0), _call(t(17, 17, low=0.9, high=1.2), 0)],
@@ -214,11 +313,41 @@ COMPLEX: dict[str, Callable[[Maker], Iterable[Call]]] = {
 }
 #: The same for integers only.
 INTEGERS: dict[str, Callable[[Maker], Iterable[Call]]] = {
+    "prod": lambda t: [
+        _call(torch.tensor([[2**31 + 1, 2**31 - 1], [3, -(2**60) - 1]]), 1) for _ in range(t(1).dtype is torch.int64)
+    ],
     "pow": lambda t: [
         _call(torch.arange(-3, 4).to(t(1).dtype)[:, None].repeat(1, 7), torch.arange(-3, 4).to(t(1).dtype))
     ],
     "bincount": lambda t: [_call(_indices(41, rows=9), minlength=n) for n in (0, 5, 20)],
 }
+
+
+def _singular(*more: tuple[int, ...]) -> Callable[[Maker], Iterable[Call]]:
+    """Matrices of zeros and a rank of two, alone and as the second of a batch."""
+
+    def calls(t: Maker) -> Iterable[Call]:
+        for size in (1, 3):
+            matrix = torch.diag(torch.tensor([1.0, -2.0, 0.0][-size:])).to(t(1).dtype)
+            yield _call(matrix, *(t(size, *shape) for shape in more))
+            batch = torch.stack([torch.eye(size, dtype=matrix.dtype), matrix])
+            yield _call(batch, *(t(2, size, *shape) for shape in more))
+
+    return calls
+
+
+#: Entry -> calls that the CPU refuses because of the values: the device must refuse them, too.
+REFUSED: dict[str, Callable[[Maker], Iterable[Call]]] = {
+    **dict.fromkeys(("linalg.inv", "linalg.cholesky", "cholesky", "inverse"), _singular()),
+    "linalg.solve": _singular((2,)),
+}
+
+
+def refused(name: str, dtype: torch.dtype) -> Iterator[Sample]:
+    """Samples of an entry that the CPU refuses."""
+    if name in REFUSED and dtype in (torch.float32, torch.float64):
+        for first, *rest, _ in REFUSED[name](lambda *shape, low=-2, high=2: torch.ones(shape, dtype=dtype)):
+            yield Sample(first, tuple(rest), {}, label="a call that the CPU refuses")
 
 
 def samples(name: str, dtype: torch.dtype, gradient: bool) -> Iterator[Sample]:

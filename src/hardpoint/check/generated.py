@@ -16,6 +16,8 @@ from hardpoint.check.samples import Sample, noncontiguous, to_device, walk, with
 LARGE = 8209
 #: The same for kernels that switch algorithms at large sizes.
 HUGE = 70_001
+#: A power of two, where a tail of no elements may go wrong; past 2^20; past the groups of one grid of 65,535 by 256.
+EXACT, MILLION, GRID = 4096, (1 << 20) + 7, (1 << 24) + 7
 #: Around powers of two, vector widths and tiles.
 SIZES = (1, 2, 3, 7, 9, 15, 17, 31, 33, 63, 65, 127, 129, 255, 257, 511, 513, 1023, 1025, 4095, 4097, 65_535, 65_537)
 #: Highest rank in a sample -> sizes of its dimensions, the most frequent dimension first. All are odd, and larger than
@@ -194,6 +196,12 @@ def repeated(sample: Sample) -> Sample | None:
     return replace(sample, args=(left, *sample.args[1:]), label="the same tensor twice")
 
 
+def with_number(sample: Sample) -> Sample:
+    """A number as the second operand. Only float64 holds all digits of 0.1."""
+    number = 0.1 if sample.input.is_floating_point() or sample.input.is_complex() else 3
+    return replace(sample, args=(number, *sample.args[1:]), label="with a number")
+
+
 def ascending(sample: Sample) -> Iterable[Sample]:
     """Long rows whose largest elements come last, after what a kernel may have summed already."""
 
@@ -245,9 +253,12 @@ def long_rows(sample: Sample) -> Iterable[Sample]:
 
 def lonely(sample: Sample) -> Iterable[Sample]:
     """Zeros and a last element of one, and the reverse: what lies at the end decides."""
-    for most, last in ((0, 1), (1, 0)):
+    pairs: list[tuple[float, float]] = [(0, 1), (1, 0)]
+    if sample.input.is_floating_point():
+        pairs.append((0, math.nan))
+    for most, last in pairs:
 
-        def change(t: torch.Tensor, most: int = most, last: int = last) -> torch.Tensor:
+        def change(t: torch.Tensor, most: float = most, last: float = last) -> torch.Tensor:
             made = torch.full((LARGE,), most, dtype=t.dtype)
             made[-1] = last
             return made
@@ -282,7 +293,7 @@ def cases(
     entry: Any, function: Callable[..., Any], first: Sample, *, main: bool, leading: bool, thorough: bool
 ) -> Iterable[Sample]:
     """Generated cases of an entry. ``main``: for the dtype that gets the most cases; ``leading``: of its kind."""
-    from torch.testing._internal.opinfo.core import ForeachFuncInfo, ReductionOpInfo, UnaryUfuncInfo
+    from torch.testing._internal.opinfo.core import BinaryUfuncInfo, ForeachFuncInfo, ReductionOpInfo, UnaryUfuncInfo
 
     if leading or thorough:
         yield from variations.variations(entry.op, first)
@@ -296,7 +307,9 @@ def cases(
         narrow = inexact or entry.name in expectations.NARROW_INTEGERS
         if not narrow and (wide := values.wide(first)) is not None:
             yield wide
-        sizes = (*SIZES, LARGE, HUGE) if thorough else (LARGE, HUGE) if main else (LARGE,)
+        sizes = [*SIZES, LARGE, HUGE] if thorough else [EXACT, LARGE, HUGE] if main else [LARGE]
+        if main and not inexact:
+            sizes += [MILLION, GRID] if thorough else [MILLION]
         for size in sizes:
             yield pointwise(first, size)
         yield misaligned(pointwise(first, 1031))
@@ -306,6 +319,8 @@ def cases(
         yield shuffled(first)
         if (same := repeated(first)) is not None:
             yield same
+        if isinstance(entry, BinaryUfuncInfo) and isinstance(first.input, torch.Tensor) and first.args:
+            yield with_number(first)
         if thorough and first.input.is_floating_point():
             yield denormal(first)
         return

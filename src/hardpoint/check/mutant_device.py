@@ -98,6 +98,33 @@ BUGS = (
     "a graph has only the latest work",
     "a graph runs its work in reverse order",
     "a capture never ends",
+    # Planted blind, a third time.
+    "every fifth block is not aligned",
+    "memory() swaps free and total",
+    "memory() is in KiB",
+    "query_stream is never done",
+    "elapsed is in seconds",
+    "elapsed between streams is 0",
+    "copies between devices use the other device's stream",
+    "fills use 7 bits",
+    "fills write one byte in 4",
+    "a graph runs on the stream of its capture",
+    "graphs lose fills",
+    "destroy_graph destroys all graphs",
+    "the number of devices grows",
+    "synchronize_stream works once only",
+    "synchronize_stream stops after 256 pieces of work",
+    "all streams have one handle",
+    "waits of the default stream are dropped",
+    "small copies overtake large ones",
+    "large copies overtake small ones",
+    "free releases the latest block",
+    "the 50th block is the first again",
+    "host functions run in reverse order",
+    "concurrent events get the same handle",
+    "copies of a power of two lose the last byte",
+    "copies to the host from odd addresses are shifted",
+    "events of the default stream record nothing",
 )
 
 
@@ -156,10 +183,17 @@ class Mutant(Plugin):
         self.pinned = 0
         self.late: list[Callable[[], Any]] = []
         self.graphs: dict[int, list[Callable[[], Any]]] = {}
+        self.counted = 0
+        self.functions: list[Callable[[], Any]] = []
+        self.synchronized: set[int] = set()
+        self.capturing: dict[int, Stream] = {}
         if self.bug and self.bug not in BUGS:
             raise ValueError(f"MUTANT_BUG: no bug '{self.bug}'")
 
     def device_count(self) -> int:
+        if self.bug == "the number of devices grows":
+            self.counted += 1
+            return DEVICES + (self.counted > 2)
         return DEVICES
 
     def _stream(self, device: int, handle: int) -> Stream:
@@ -188,6 +222,9 @@ class Mutant(Plugin):
         if self.bug == "blocks overlap" and self.blocks:
             return int(next(iter(self.blocks))) + ALIGNMENT
         self.used[device] += size
+        self.counted += 1
+        if self.bug == "the 50th block is the first again" and self.counted == 50 and self.blocks:
+            return int(next(iter(self.blocks)))
         if self.bug == "concurrent allocations get the same block":
             if self.allocating is None:
                 self.allocating = self._block(size)
@@ -196,8 +233,10 @@ class Mutant(Plugin):
             self.allocating = None
             return address
         address = self._block(size)
-        unaligned = self.bug == "addresses are not aligned" or (
-            self.bug == "small allocations are not aligned" and size < 4096
+        unaligned = (
+            self.bug == "addresses are not aligned"
+            or (self.bug == "small allocations are not aligned" and size < 4096)
+            or (self.bug == "every fifth block is not aligned" and self.counted % 5 == 0)
         )
         if unaligned:
             self.blocks[address + 8] = self.blocks.pop(address)
@@ -216,6 +255,8 @@ class Mutant(Plugin):
             return
         if self.bug == "concurrent allocations get the same block" and address not in self.blocks:
             return
+        if self.bug == "free releases the latest block":
+            address = next(reversed(self.blocks), address)
         _, size = self.blocks.pop(address)
         if self.bug != "memory() counts only allocations":
             self.used[device] -= size
@@ -229,6 +270,10 @@ class Mutant(Plugin):
             device = 0
         if self.bug == "memory() reports all memory as free":
             return TOTAL, TOTAL
+        if self.bug == "memory() swaps free and total":
+            return TOTAL, max(TOTAL - self.used[device], 0)
+        if self.bug == "memory() is in KiB":
+            return max(TOTAL - self.used[device], 0) >> 10, TOTAL >> 10
         return max(TOTAL - self.used[device], 0), TOTAL
 
     def allocate_pinned(self, size: int) -> int:
@@ -253,6 +298,12 @@ class Mutant(Plugin):
             size = min(size, 1 << 20)
         if self.bug == "copies lose what follows 16 MiB":
             size = min(size, 16 << 20)
+        if self.bug == "copies of a power of two lose the last byte" and size >= 65536 and size & (size - 1) == 0:
+            size -= 1
+        if self.bug == "small copies overtake large ones" and size <= 64:
+            at_once = True
+        if self.bug == "large copies overtake small ones" and size > 1 << 20:
+            at_once = True
         if self.bug == "copies to odd addresses are shifted" and dst % 2:
             src += 1
         if self.bug == "copies write whole words of 16 bytes":
@@ -273,6 +324,8 @@ class Mutant(Plugin):
 
     def copy_to_host(self, device: int, dst: int, src: int, size: int, stream: int) -> None:
         at_once = self.bug == "copies to the host ignore the stream"
+        if self.bug == "copies to the host from odd addresses are shifted":
+            src -= src % 2
         if self.bug == "copies to the host leak a buffer":
             self.leaked.append(bytearray(64))
         self._copy(dst, src, size, self._stream(device, stream), at_once)
@@ -287,13 +340,22 @@ class Mutant(Plugin):
         if self.bug == "copies between devices lose what follows 1 MiB":
             size = min(size, 1 << 20)
         at_once = self.bug == "copies between devices ignore the stream"
-        self._copy(dst, src, size, self._stream(src_device, stream), at_once)
+        on = dst_device if self.bug == "copies between devices use the other device's stream" else src_device
+        self._copy(dst, src, size, self._stream(on, stream), at_once)
 
     def fill_memory(self, device: int, dst: int, value: int, size: int, stream: int) -> None:
         if self.bug == "fills write whole words":
             size += -size % 4
         if self.bug == "fills write zeros":
             value = 0
+        if self.bug == "fills use 7 bits":
+            value &= 0x7F
+        if self.bug == "graphs lose fills" and self._stream(device, stream).captured is not None:
+            return
+        if self.bug == "fills write one byte in 4":
+            pattern = bytes((value, 0, 0, 0)) * (-(-size // 4))
+            self._stream(device, stream).push(lambda: ctypes.memmove(dst, pattern, size))
+            return
         if self.bug == "fills stop after 1 MiB":
             size = min(size, 1 << 20)
         if self.bug == "fills ignore the stream":
@@ -307,10 +369,15 @@ class Mutant(Plugin):
         if priority and self.bug == "streams with a priority are rejected":
             raise ValueError("no priorities")
         handle = next(self.handles)
+        if self.bug == "all streams have one handle":
+            self.streams.setdefault(1 << 40, Stream())
+            return 1 << 40
         self.streams[handle] = Stream()
         return handle
 
     def destroy_stream(self, device: int, stream: int) -> None:
+        if self.bug == "all streams have one handle":
+            return
         removed = self.streams.pop(stream)
         if self.bug == "destroyed streams lose their work":
             removed.queue.clear()
@@ -328,12 +395,19 @@ class Mutant(Plugin):
     def synchronize_stream(self, device: int, stream: int, timeout_ms: int) -> None:
         if self.bug == "synchronize_stream ignores the device":
             device = 0
+        if self.bug == "synchronize_stream works once only" and stream in self.synchronized:
+            return
+        self.synchronized.add(stream)
         if self.bug != "synchronize_stream returns at once" and self._waits(timeout_ms):
-            self._stream(device, stream).run(backwards=self.bug == "work of a stream runs in reverse order")
+            target = self._stream(device, stream)
+            limit = target.done + 256 if self.bug == "synchronize_stream stops after 256 pieces of work" else None
+            target.run(limit, backwards=self.bug == "work of a stream runs in reverse order")
             while self.late:
                 self.late.pop()()
 
     def query_stream(self, device: int, stream: int) -> bool:
+        if self.bug == "query_stream is never done":
+            return False
         return not self._stream(device, stream).queue or self.bug == "query_stream is always done"
 
     def call_host(self, device: int, stream: int, function: Callable[[], None]) -> None:
@@ -345,21 +419,33 @@ class Mutant(Plugin):
             self.late.append(function)
             target.push(lambda: None)
             return
+        if self.bug == "host functions run in reverse order":
+            self.functions.append(function)
+            function = lambda: self.functions.pop()()  # noqa: E731
         for _ in range(2 if self.bug == "host functions are called twice" else 1):
             target.push(function)
 
     def create_event(self, device: int, with_timing: int) -> int:
-        handle = next(self.handles)
+        if self.bug == "concurrent events get the same handle":
+            if self.allocating is None:
+                self.allocating = next(self.handles)
+            handle = self.allocating
+            time.sleep(0.0001)
+            self.allocating = None
+        else:
+            handle = next(self.handles)
         self.events[handle] = Event()
         return handle
 
     def destroy_event(self, device: int, event: int) -> None:
-        removed = self.events.pop(event)
+        removed = self.events.pop(event, Event())
         if self.bug == "destroyed events are kept":
             self.leaked.append(removed)
 
     def record_event(self, device: int, event: int, stream: int) -> None:
         if self.bug == "record_event records nothing":
+            return
+        if self.bug == "events of the default stream record nothing" and not stream:
             return
         if self.bug == "an event keeps its first record" and self.events[event].stream is not None:
             return
@@ -399,6 +485,8 @@ class Mutant(Plugin):
             elif self.bug != "destroyed events are no longer waited for" or event in self.events:
                 self._finish(awaited)
 
+        if self.bug == "waits of the default stream are dropped" and not stream:
+            return
         if self.bug != "a stream does not wait for events":
             self._stream(device, stream).push(wait)
 
@@ -420,7 +508,10 @@ class Mutant(Plugin):
         if self.bug == "elapsed is always 0":
             return 0.0
         seconds = self.events[end].time - self.events[start].time
-        return seconds * (1e6 if self.bug == "elapsed is in microseconds" else 1e3)
+        if self.bug == "elapsed between streams is 0" and self.events[end].stream is not self.events[start].stream:
+            return 0.0
+        factors = {"elapsed is in microseconds": 1e6, "elapsed is in seconds": 1.0}
+        return seconds * factors.get(self.bug, 1e3)
 
     # ---- Graphs
 
@@ -440,6 +531,7 @@ class Mutant(Plugin):
             work = work[::-1]
         handle = next(self.handles)
         self.graphs[handle] = work
+        self.capturing[handle] = target
         return handle
 
     def launch_graph(self, device: int, graph: int, stream: int) -> None:
@@ -450,8 +542,13 @@ class Mutant(Plugin):
             for each in work:
                 each()
             return
+        on = self._stream(device, stream)
+        if self.bug == "a graph runs on the stream of its capture":
+            on = self.capturing[graph]
         for each in work:
-            self._stream(device, stream).push(each)
+            on.push(each)
 
     def destroy_graph(self, device: int, graph: int) -> None:
         del self.graphs[graph]
+        if self.bug == "destroy_graph destroys all graphs":
+            self.graphs.clear()

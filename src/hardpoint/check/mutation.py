@@ -38,9 +38,10 @@ def run_kernels(pattern: str = "", thorough: bool = False) -> Iterator[Outcome]:
     from hardpoint.check.argument_mutants import KernelMutant, argument_mutants
     from hardpoint.check.mutants import Mutant, kernel_mutants
     from hardpoint.check.report import BAD
+    from hardpoint.check.value_mutants import value_mutants
 
     device = worker.mount()
-    mutants: list[Mutant | KernelMutant] = [*kernel_mutants(), *argument_mutants()]
+    mutants: list[Mutant | KernelMutant] = [*kernel_mutants(), *argument_mutants(), *value_mutants()]
     for mutant in mutants:
         if not re.search(pattern, mutant.name):
             continue

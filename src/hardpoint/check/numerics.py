@@ -108,6 +108,17 @@ def loses_small(actual: Values, native: Values, exact: NDArray[Any] | None = Non
     return bool(wrong.any())
 
 
+def loses_sign(actual: Values, native: Values, exact: NDArray[Any] | None = None) -> NDArray[np.bool_]:
+    """Where both results are zero, and the device's has the wrong sign: not the CPU's, nor that of ``exact``."""
+    if actual.array.dtype.kind != "f" or actual.array.shape != native.array.shape:
+        return np.zeros(actual.array.shape, bool)
+    ours, theirs = np.signbit(actual.array), np.signbit(native.array)
+    wrong = (actual.array == 0) & (native.array == 0) & (ours != theirs)
+    if exact is not None and exact.shape == wrong.shape:
+        wrong &= np.signbit(exact) == theirs
+    return np.asarray(wrong)
+
+
 def as_accurate(
     actual: Values,
     native: Values,

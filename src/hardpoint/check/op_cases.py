@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from hardpoint.check.saved_cases import Case
 if TYPE_CHECKING:
     from hardpoint.check.ops import Entry
 
-#: Labels of samples whose gradients are not compared.
+#: Labels of samples whose gradients are not compared: too many elements, and special values.
+LONG = tuple(f"{size} elements" for size in (generated.MILLION, generated.GRID))
 SPECIAL = ("with ", "only ", "values of ")
 
 
@@ -35,6 +37,14 @@ def cases(
             yield Case("metadata", sample, "metadata")
         else:
             yield Case("plain", sample, sample.label, gradient)
+        # Among the samples with numbers for arguments, which the database lacks.
+        alone = sample.label and len(sample.tensors()) == 1 and dtype.is_floating_point
+        if alone and generated.is_elementwise(entry.info):
+            values = (math.nan, math.inf, -math.inf, -0.0)
+            special = generated.with_special_values(sample, 0, values, "with special values")
+            yield Case("plain", special, special.label)
+    for sample in extra_samples.refused(entry.name, dtype):
+        yield Case("refused", sample, sample.label)
     if first is None or entry.name in expectations.RANDOM or entry.name in expectations.UNWRITTEN:
         return
     if first.tensors():
@@ -59,15 +69,16 @@ def _generated(entry: Entry, first: Sample, name: str, gradient: bool, main: boo
     entry.seed(f"{name}, generated")
     made = list(generated.cases(entry.info, entry.info, first, main=main, leading=leading, thorough=entry.thorough))
     for sample in made:
-        # Gradients of special values are nobody's promise.
-        special = sample.label == "denormals" or sample.label.startswith(SPECIAL)
+        # Gradients of special values are nobody's promise; those of so many elements take long.
+        special = sample.label in LONG or sample.label == "denormals" or sample.label.startswith(SPECIAL)
         yield Case("plain", sample, sample.label, gradient and main and not special)
     # Lists, and elementwise operators.
     whole = [s for s in made if s.label == f"{generated.LARGE} elements"]
     if main and whole and entry.info.inplace_variant is not None and not isinstance(entry.info, ReductionOpInfo):
         yield Case("in-place", whole[0], f"in-place, {whole[0].label}")
     if entry.name not in expectations.NONDETERMINISTIC:
-        biggest = max((first, *made), key=lambda s: sum(t.numel() for t in s.tensors()))
+        usual = (s for s in made if s.label not in LONG)
+        biggest = max((first, *usual), key=lambda s: sum(t.numel() for t in s.tensors()))
         yield Case("twice", biggest, "the same call twice")
     if main or entry.thorough:
         yield Case("stream", first, "on another stream")

@@ -164,6 +164,7 @@ class Entry:
             "in-place": lambda: self._in_place(sample, dtype),
             "out": lambda: self._out(sample, dtype, resize=False),
             "out, resized": lambda: self._out(sample, dtype, resize=True),
+            "refused": lambda: self._refused(sample),
             "twice": lambda: self._twice(sample),
             "stream": lambda: self._on_another_stream(sample, dtype),
         }
@@ -256,6 +257,7 @@ class Entry:
                 rounded_once=self.name in expectations.ROUNDED_ONCE,
                 small=self._elementwise and not expectations.is_inexact(self.name),
                 subnormal=self.thorough,
+                signed_zero=self.name in expectations.SIGNED_ZERO,
             )
             if problem and self._same_choice(sample, actual, expected):
                 problem = ""
@@ -367,6 +369,18 @@ class Entry:
             sorted_ties(ours, self.device), sorted_ties(right), self.device, wider_ties, tolerance, units=units
         )
         return f"backward: {problem}" if problem else ""
+
+    def _refused(self, sample: Sample) -> str:
+        """The device must raise an error where the CPU does."""
+        try:
+            self._on_cpu(without_gradient(sample), self.info)
+        except Skip as refusal:
+            try:
+                self._on_device(lambda: self._placed(without_gradient(sample)).call(self.info))
+            except DeviceFailure:
+                return ""
+            return f"the device has a result where the CPU raises an error: {refusal.__cause__}"
+        raise Skip
 
     def _twice(self, sample: Sample) -> str:
         """The same call must give the same bits."""

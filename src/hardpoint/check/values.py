@@ -19,10 +19,14 @@ WIDE_BITS = {torch.int64: (40, 20), torch.int32: (28, 2), torch.uint8: (8, 8)}
 
 
 def magnitudes(sample: Sample, dtype: torch.dtype) -> Sample:
-    """From the smallest to the largest number with full precision, of both signs, and finer steps around zero."""
+    """From the smallest to the largest number, of both signs, and finer steps around zero.
+
+    Some are subnormal. Results that are subnormal themselves count in the thorough mode only.
+    """
     info = torch.finfo(dtype)
     first, last = math.log2(info.smallest_normal), math.log2(info.max)
-    powers = torch.linspace(first, min(last, 127), 997, dtype=torch.float64).exp2()
+    below = torch.tensor([1.0, 3.0, 0.5 / info.eps], dtype=torch.float64) * info.smallest_normal * info.eps
+    powers = torch.cat([below, torch.linspace(first, min(last, 127), 997, dtype=torch.float64).exp2()])
     points = torch.cat([powers, -powers, torch.linspace(-120, 120, 1921, dtype=torch.float64)]).to(dtype)
     return replace(sample, input=points, label="values of all magnitudes")
 

@@ -48,6 +48,8 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     )
 
 
+#: Factors, whose sign matters.
+_FACTORS = ("alpha", "beta", "value")
 _KINDS = {"bool": "bool", "int": "int", "float": "float", "number": "float", "List[int]": "ints"}
 
 
@@ -96,7 +98,10 @@ def variations(function: Callable[..., Any], sample: Sample) -> list[Sample]:
         given = sample.kwargs.get(name, default)
         if name in sample.kwargs and type(given) not in (bool, int, float):
             continue
-        for value in _others(kind, given):
+        others = _others(kind, given)
+        if name in _FACTORS and kind in ("int", "float") and default == 1:
+            others = [*others, -2]
+        for value in others:
             changed = round(value) + 1 if kind == "float" and whole else value
             found.append(replace(sample, kwargs={**sample.kwargs, name: changed}, label=f"{name}={changed}"))
     return [copied(each) for each in found[:MAX_VARIATIONS]]  # some operators write their arguments
