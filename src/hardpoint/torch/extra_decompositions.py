@@ -8,6 +8,7 @@ from typing import Any
 
 from hardpoint.torch import low_precision
 from hardpoint.torch.outputs import write_results
+from hardpoint.torch.transformer_decompositions import TRANSFORMERS
 
 #: Terms of the Taylor series of the exponential. For a matrix of norm 2, the remainder is below 3e-18.
 _TERMS = 24
@@ -115,6 +116,18 @@ def frexp(x: Any, *, mantissa: Any, exponent: Any) -> tuple[Any, Any]:
     return mantissa, exponent
 
 
+def weight_norm_backward(grad_w: Any, saved_v: Any, saved_g: Any, saved_norms: Any, dim: int) -> tuple[Any, Any]:
+    """Gradients of weight_norm for its direction and magnitude."""
+    if dim not in (0, saved_v.dim() - 1):
+        raise RuntimeError("invalid arguments")
+    v, g, norms = saved_v.to(saved_norms.dtype), saved_g.to(saved_norms.dtype), saved_norms
+    others = [d for d in range(saved_v.dim()) if d != dim]
+    products = grad_w * v
+    along = (products.sum(others, keepdim=True) if others else products) / norms
+    grad_v = (grad_w - v * (along / norms)) * (g / norms)
+    return grad_v.to(saved_v.dtype), along.to(saved_g.dtype)
+
+
 #: Overload -> decomposition. A RuntimeError sends the call to the next tier.
 EXTRA: dict[str, Callable[..., Any]] = {
     "aten::linalg_matrix_exp": matrix_exp,
@@ -130,4 +143,6 @@ EXTRA: dict[str, Callable[..., Any]] = {
     "aten::_weight_int8pack_mm": low_precision.weight_int8pack_mm,
     "aten::_convert_weight_to_int4pack": low_precision.convert_weight_to_int4pack,
     "aten::_weight_int4pack_mm": low_precision.weight_int4pack_mm,
+    "aten::_weight_norm_interface_backward": weight_norm_backward,
+    **TRANSFORMERS,
 }

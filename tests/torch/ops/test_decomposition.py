@@ -173,3 +173,61 @@ def test_excluded_operators_exist() -> None:
 def test_errors_are_torchs() -> None:
     with pytest.raises(RuntimeError, match="logit"):
         torch.logit(torch.zeros(3, dtype=torch.complex64).sim())
+
+
+@pytest.mark.parametrize("mask_type", [None, 0, 1, 2])
+@pytest.mark.parametrize("inputs", [(0, 0, 0), (0, 1, 1), (0, 1, 2)], ids=str)
+def test_attention_of_the_fast_path(inputs: tuple[int, ...], mask_type: int | None, counted) -> None:
+    width, heads = 8, 2
+    mask = None
+    if mask_type is not None:
+        mask = torch.rand({0: (5, 5), 1: (3, 5), 2: (3, heads, 5, 5)}[mask_type]) > 0.5
+        mask[..., 0] = False
+    tensors = [torch.randn(3, 5, width) for _ in range(3)]
+    weights = [torch.randn(3 * width, width), torch.randn(3 * width), torch.randn(width, width), torch.randn(width)]
+    for wanted, average in itertools.product((True, False), repeat=2):
+        results = []
+        for device in ("cpu", "sim"):
+            moved = [t.to(device) for t in tensors]
+            arguments = [*(moved[i] for i in inputs), width, heads, *(w.to(device) for w in weights)]
+            on_device = None if mask is None else mask.to(device)
+            results.append(torch._native_multi_head_attention(*arguments, on_device, wanted, average, mask_type))
+        (right, right_weights), (ours, our_weights) = results
+        torch.testing.assert_close(ours.cpu(), right, rtol=1e-4, atol=1e-4)
+        if wanted:
+            torch.testing.assert_close(our_weights.cpu(), right_weights, rtol=1e-4, atol=1e-5)
+        else:
+            assert our_weights is None
+            assert right_weights is None
+    assert cpu_calls() == []
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_encoder_layers_in_inference(norm_first: bool, activation: str, counted) -> None:
+    layer = torch.nn.TransformerEncoderLayer(
+        8, 2, 16, batch_first=True, norm_first=norm_first, activation=activation
+    ).eval()
+    x, padding = torch.randn(2, 5, 8), torch.tensor([[False] * 5, [False, False, False, True, True]])
+    with torch.inference_mode():
+        right = [layer(x), layer(x, src_key_padding_mask=padding)]
+        layer.to("sim")
+        ours = [layer(x.sim()), layer(x.sim(), src_key_padding_mask=padding.sim())]
+    for a, b in zip(ours, right, strict=True):
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-4, atol=1e-5)
+    assert tiers("aten::_transformer_encoder_layer_fwd") == {"decomposition"}
+    assert cpu_calls() == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dim", [0, 2, 1, None])
+def test_gradients_of_weight_norm(dim: int | None, dtype: torch.dtype, counted) -> None:
+    module = torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv1d(4, 3, 2, dtype=dtype), dim=dim)
+    gradients = []
+    for device in ("cpu", "sim"):
+        module.zero_grad()
+        module.to(device).weight.float().sin().sum().backward()
+        gradients.append([p.grad.cpu() for p in module.parameters() if p.grad is not None])
+    assert len(gradients[0]) == 2
+    torch.testing.assert_close(gradients[1], gradients[0])
+    assert cpu_calls() == []
