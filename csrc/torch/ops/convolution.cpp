@@ -62,6 +62,7 @@ std::optional<Tensor> convolution(const Overload& overload, const Tensor& input,
                                   at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
                                   int64_t groups) {
   const bool with_bias = bias && bias->defined();
+  check_same_device(overload, {&input, &weight, with_bias ? &*bias : &input});
   if (can_run(overload, input, weight, with_bias ? *bias : input) &&
       (!with_bias || bias->scalar_type() == input.scalar_type())) {
     const auto sizes = transposed
@@ -83,6 +84,7 @@ std::optional<Gradients> convolution_backward(const Overload& overload, const Te
                                               const Tensor& weight, at::IntArrayRef stride, at::IntArrayRef padding,
                                               at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
                                               int64_t groups, std::array<bool, 3> mask) {
+  check_same_device(overload, {&input, &weight, &grad});
   if (can_run(overload, input, weight, grad) && grad.scalar_type() == input.scalar_type()) {
     const int device = input.device().index();
     Tensor grad_input = mask[0] ? make_like(input.sizes(), input, weight) : Tensor();

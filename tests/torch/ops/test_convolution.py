@@ -292,3 +292,13 @@ def test_vendor_kernels_come_first() -> None:
     assert bias is None
     assert [list(v) for v in (stride, padding, dilation, output_padding)] == [[1, 1], [1, 2], [1, 1], [0, 0]]
     assert (transposed, groups) == (False, 1)
+
+
+@pytest.mark.parametrize("wrong", ["input", "weight", "bias"])
+def test_operands_on_other_devices_are_refused(wrong: str) -> None:
+    operands = {"input": torch.ones(1, 2, 3, 3), "weight": torch.ones(2, 2, 2, 2), "bias": torch.ones(2)}
+    moved = {name: tensor if name == wrong else tensor.to("sim") for name, tensor in operands.items()}
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        functional.conv2d(**moved)
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        functional.conv2d(**{name: tensor.to("sim:1" if name == wrong else "sim") for name, tensor in operands.items()})
