@@ -15,10 +15,12 @@ struct IndexedView {
   int64_t first = 0;
   std::vector<int64_t> sizes;  // of the result
 
-  // Converts masks to indices, which waits for the device. Throws torch's own errors.
+  // Copies indices from the CPU, and converts masks to indices, which waits for the device. Throws torch's own errors.
   IndexedView(Tensor source, at::IOptTensorListRef list) : self(std::move(source)) {
     at::native::checkIndexTensorTypes(list, /*allow_int=*/true);
-    std::vector<Tensor> all = at::native::expandTensors(self, list);
+    c10::List<OptionalTensor> moved;
+    if (any_on_host(list)) moved = move_to(self.device(), list);
+    std::vector<Tensor> all = at::native::expandTensors(self, moved.empty() ? list : at::IOptTensorListRef(moved));
     TORCH_CHECK_INDEX(all.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ",
                       self.dim(), " (got ", all.size(), ")");
     broadcast(all);
@@ -48,6 +50,23 @@ struct IndexedView {
   }
 
  private:
+  static bool on_host(const at::OptionalTensorRef& index) {
+    return index.has_value() && index->defined() && index->is_cpu();
+  }
+  static bool any_on_host(const at::IOptTensorListRef& list) {
+    for (const at::OptionalTensorRef index : list) {
+      if (on_host(index)) return true;
+    }
+    return false;
+  }
+  static c10::List<OptionalTensor> move_to(c10::Device device, const at::IOptTensorListRef& list) {
+    c10::List<OptionalTensor> moved;
+    for (const at::OptionalTensorRef index : list) {
+      moved.push_back(on_host(index) ? index->to(device) : index.has_value() ? OptionalTensor(*index) : std::nullopt);
+    }
+    return moved;
+  }
+
   static void broadcast(std::vector<Tensor>& all) {
     try {
       all = at::expand_outplace(all);

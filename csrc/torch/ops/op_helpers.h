@@ -18,7 +18,8 @@ namespace hp::torch_adapter {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// All defined tensors must be on one device of this backend; the CPU tier handles calls that mix devices.
+// All defined tensors must be on one device of this backend; the CPU tier handles calls that mix devices. Lists of
+// optional tensors are indices, which may also be on the CPU.
 class SameDevice {
  public:
   bool operator()(const Tensor& tensor) {
@@ -31,7 +32,8 @@ class SameDevice {
   // Its iterator returns proxy objects.
   bool operator()(const c10::List<OptionalTensor>& list) {
     for (const OptionalTensor tensor : list) {
-      if (!(*this)(tensor)) return false;
+      const bool on_host = tensor && tensor->defined() && tensor->is_cpu();
+      if (!on_host && !(*this)(tensor)) return false;
     }
     return true;
   }

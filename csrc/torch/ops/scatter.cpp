@@ -224,7 +224,7 @@ bool index_put(const Overload& overload, const Tensor& self, const c10::List<Opt
   if (!accumulate && values.numel() == 1) {
     // The positions of the mask's elements are not needed.
     if (const Tensor mask = only_mask(self, indices); mask.defined()) {
-      Tensor(self).masked_fill_(mask, values.reshape({}));
+      Tensor(self).masked_fill_(mask.to(self.device()), values.reshape({}));
       return true;
     }
   }

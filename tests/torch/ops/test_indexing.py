@@ -179,3 +179,31 @@ def test_errors_of_values_are_torchs(accumulate: bool) -> None:
                 x.index_put_(tuple(i.to(device) for i in index), values, accumulate)
             messages.append((caught.type, str(caught.value)))
         assert messages[0] == messages[1]
+
+
+INDICES = {
+    "numbers": lambda: (torch.tensor([2, 0, 2]),),
+    "negative": lambda: (torch.tensor([-1, 1]), torch.tensor([[0], [3]])),
+    "second dimension": lambda: (slice(None), torch.tensor([3, 1])),
+    "mask": lambda: (torch.tensor([True, False, True]),),
+    "mask of all": lambda: (torch.arange(12).view(3, 4) % 5 > 1,),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_indices_on_the_cpu(name: str) -> None:
+    """As on every device, they may be: the indexed tensor stays on the device."""
+    x, index = torch.randn(3, 4), INDICES[name]()
+    hardpoint.reset_counters()
+    y = x.sim()
+    assert torch.equal(y[index].cpu(), x[index])
+    values = torch.randn_like(x[index])
+    for write in (values, torch.tensor(5.0)):
+        x[index], y[index] = write, write.sim()
+        assert torch.equal(y.cpu(), x)
+    mixed = (index[0].sim() if isinstance(index[0], torch.Tensor) else index[0], *index[1:])
+    assert torch.equal(y[mixed].cpu(), x[index])
+    x.index_put_((torch.tensor([1, 0]), torch.tensor([1, 1])), torch.tensor(2.0), accumulate=True)
+    y.index_put_((torch.tensor([1, 0]), torch.tensor([1, 1])), torch.tensor(2.0, device="sim"), accumulate=True)
+    assert torch.equal(y.cpu(), x)
+    assert not on_cpu(*INDEX)
