@@ -167,6 +167,15 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
   return at::_fused_sdp_choice(query, key, value, mask, dropout, causal, scale, grouped);
 }
 
+// torch has no rule of vmap for the choice, nor for the fused kernels.
+int64_t choose_in_vmap(const Tensor& /*query*/, const Tensor& /*key*/, const Tensor& /*value*/,
+                       const OptionalTensor& /*mask*/, double /*dropout*/, bool /*causal*/,
+                       std::optional<double> /*scale*/, bool /*grouped*/) {
+  return static_cast<int64_t>(at::SDPBackend::math);
+}
+
+TORCH_LIBRARY_IMPL(aten, FuncTorchBatched, m) { m.impl("_fused_sdp_choice", TORCH_FN(choose_in_vmap)); }
+
 }  // namespace
 }  // namespace hp::torch_adapter::ops
 

@@ -200,3 +200,13 @@ def test_an_undefined_gradient_gives_undefined_gradients() -> None:
     inputs = [torch.ones(1, 2, 4, 8, device="sim", requires_grad=True) for _ in range(3)]
     out = torch._C._functions.UndefinedGrad()(torch.nn.functional.scaled_dot_product_attention(*inputs))
     assert torch.autograd.grad(out, inputs, torch.ones_like(out), allow_unused=True) == (None, None, None)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # on the CPU
+@pytest.mark.parametrize("dims", [(0, 0, 0), (0, None, None), (None, 0, 0)], ids=str)
+def test_vmap(dims: tuple[int | None, ...]) -> None:
+    tensors = [torch.randn(*([3] if dim == 0 else []), 2, 4, 5, 8) for dim in dims]
+    weigh = torch.func.grad(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True).sin().sum())
+    for function in (F.scaled_dot_product_attention, weigh):
+        mapped = torch.func.vmap(function, dims)
+        torch.testing.assert_close(mapped(*(t.sim() for t in tensors)).cpu(), mapped(*tensors), rtol=1e-4, atol=1e-5)
