@@ -123,6 +123,14 @@ def test_add_alpha(alpha, dtype):
     close(torch.sub(a.sim(), b.sim(), alpha=alpha), torch.sub(a, b, alpha=alpha))
 
 
+@pytest.mark.parametrize("scalar", [7, -7, 2.5], ids=str)
+@pytest.mark.parametrize("dtype", [*FLOAT, torch.int32, torch.int64], ids=str)
+def test_remainder_of_a_number(dtype, scalar, counted):
+    divisors = torch.tensor([3, -3, 1, 5, -4]).to(dtype)
+    exactly(scalar % divisors.sim(), scalar % divisors)
+    assert all("cpu" not in tiers for tiers in counted().values())
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8], ids=str)
 def test_add_alpha_of_integers(dtype):
     a, b = values(dtype, 5), values(dtype, 5, seed=1)
