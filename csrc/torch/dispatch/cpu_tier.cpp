@@ -274,7 +274,12 @@ class HostCall {
     } catch (const c10::NotImplementedError&) {
       *cpu_stack = arguments;
       const auto run = [this](torch::jit::Stack* wide) { call_cpu_kernel(wide); };
-      if (!call_wider(op_, handle_, cpu_stack, run)) throw;
+      bool served = false;
+      try {
+        served = call_wider(op_, handle_, cpu_stack, run);
+      } catch (const c10::NotImplementedError&) {  // names a dtype that the caller does not know
+      }
+      if (!served) throw;
     }
   }
 

@@ -291,6 +291,16 @@ def test_partly_overlapping_output_is_refused_as_on_the_cpu():
             x[:1].expand(3).erfinv_()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_errors_name_the_dtype_of_the_argument(dtype):
+    messages = []
+    for device in ("cpu", "sim"):
+        with pytest.raises(NotImplementedError) as caught:
+            torch.bincount(torch.ones(3, dtype=dtype, device=device))
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
 def test_one_tensor_twice():
     x = torch.arange(3.0, device="sim")
     ops.swap(x, x)
