@@ -107,6 +107,41 @@ for write in (mul, lists, div, sigmoid, choice):
 
 
 @pytest.mark.parametrize("device", [BARE, RULE], ids=["bare", "rule"])
+def test_outputs_that_overlap(device: dict[str, str], tmp_path: Path) -> None:
+    """What torch refuses is refused in every call, also by operators that a decomposition serves."""
+    code = """
+import torch, hardpoint.torch
+device = hardpoint.torch.mount()
+base = torch.arange(12.0).reshape(4, 3)
+def empty(x):
+    out = x.new_zeros(0)
+    torch.cat([out, x], out=out)
+cases = {
+    "empty": empty,
+    "a list": lambda x: torch.cat([x[:2], x[2:]], out=x),
+    "part": lambda x: torch.cat([x[:1], x[1:3]], out=x[1:]),
+    "itself": lambda x: torch.stack([x[:1], x[1:2]], out=x[:1].expand(2, 1, 3)),
+    "shifted": lambda x: x[1:].mul_(x[:-1]),
+    "shifted out": lambda x: torch.hypot(x[1:], x[1:], out=x[:-1]),
+    "expanded": lambda x: x[:1].expand(4, 3).add_(x),
+}
+answer = {}
+for name, write in cases.items():
+    for call in range(2):
+        right, ours, said = base.clone(), base.to(device), []
+        for x in (right, ours):
+            try:
+                write(x)
+                said.append("")
+            except RuntimeError as error:
+                said.append(str(error).partition(".")[0])
+        if said[0] != said[1] or not said[0] or not torch.equal(ours.cpu(), right):
+            answer[f"{name} {call}"] = [said, ours.tolist(), right.tolist()]
+"""
+    assert ask_python(code, tmp_path, **device) == {}
+
+
+@pytest.mark.parametrize("device", [BARE, RULE], ids=["bare", "rule"])
 def test_dtypes_that_the_cpu_lacks(device: dict[str, str], tmp_path: Path) -> None:
     """16-bit floats run in float32, and the integers of some operators in float64."""
     code = """

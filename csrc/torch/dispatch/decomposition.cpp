@@ -3,6 +3,7 @@
 // follows from the kernels that the device has, not from a list.
 #include "dispatch/decomposition.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
@@ -150,6 +151,40 @@ bool outputs_misplaced(const c10::FunctionSchema& schema, const torch::jit::Stac
   return false;
 }
 
+std::vector<at::Tensor> tensors_of(const c10::IValue& value) {
+  std::vector<at::Tensor> tensors;
+  if (value.isTensor()) tensors.push_back(value.toTensor());
+  if (value.isTensorList()) tensors = value.toTensorVector();
+  const auto undefined = [](const at::Tensor& tensor) { return !tensor.defined(); };
+  tensors.erase(std::remove_if(tensors.begin(), tensors.end(), undefined), tensors.end());
+  return tensors;
+}
+
+// Whether written memory overlaps itself or another argument. torch's kernels allow a tensor that is exactly the
+// output, but none of a list; the CPU tier raises the error of the others.
+bool outputs_overlap(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
+  if (!schema.is_mutable()) return false;
+  const auto arguments = torch::jit::last(stack, schema.arguments().size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite() || !arguments[i].isTensor() || !arguments[i].toTensor().defined())
+      continue;
+    const at::Tensor& written = arguments[i].toTensor();
+    if (!written.has_storage()) continue;
+    if (at::has_internal_overlap(written) == at::MemOverlap::Yes) return true;
+    for (size_t k = 0; k < arguments.size(); ++k) {
+      if (k == i) continue;
+      for (const at::Tensor& other : tensors_of(arguments[k])) {
+        if (!other.has_storage()) continue;
+        const at::MemOverlapStatus status = at::get_overlap_status(written, other);
+        if (status == at::MemOverlapStatus::Partial) return true;
+        if (status == at::MemOverlapStatus::Full && arguments[k].isTensorList()) return true;
+      }
+    }
+  }
+  return false;
+}
+
 // Whether a call writes an argument. Old schemas do not say so of the statistics of batch normalization.
 bool is_written(const c10::Argument& argument) {
   if (argument.name() == "running_mean" || argument.name() == "running_var") return true;
@@ -191,15 +226,6 @@ class WrittenArguments {
   }
 
  private:
-  static std::vector<at::Tensor> tensors_of(const c10::IValue& value) {
-    std::vector<at::Tensor> tensors;
-    if (value.isTensor()) tensors.push_back(value.toTensor());
-    if (value.isTensorList()) tensors = value.toTensorVector();
-    tensors.erase(std::remove_if(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return !t.defined(); }),
-                  tensors.end());
-    return tensors;
-  }
-
   bool is_read(const at::Tensor& tensor) const {
     if (!tensor.has_storage()) return false;
     return std::find(read_.begin(), read_.end(), tensor.storage().unsafeGetStorageImpl()) != read_.end();
@@ -213,7 +239,8 @@ class WrittenArguments {
 bool decompose(const c10::OperatorHandle& handle, Operator& op, torch::jit::Stack* stack) {
   if (!op.allows(Tier::kDecomposition)) return false;
   Decomposition& decomposition = decomposition_of(op);
-  if (decomposition.function == nullptr || outputs_misplaced(handle.schema(), *stack)) return false;
+  if (decomposition.function == nullptr) return false;
+  if (outputs_misplaced(handle.schema(), *stack) || outputs_overlap(handle.schema(), *stack)) return false;
   const size_t arguments = handle.schema().arguments().size();
   const uint64_t dtype = dtype_bit(*stack, arguments);
   if (is_active(op)) {
