@@ -115,10 +115,15 @@ def test_copy_broadcasts(shape, origin):
     exactly(target.copy_(source.to(origin)), expected.copy_(source))
 
 
-def test_copy_that_does_not_broadcast():
-    for source in (torch.ones(5), torch.ones(5, device="sim"), torch.ones(5, device="sim:1")):
-        with pytest.raises(RuntimeError, match="must match the existing size"):
-            torch.ones(3, device="sim").copy_(source)
+@pytest.mark.parametrize("origin", ["cpu", "sim", "sim:1"])
+@pytest.mark.parametrize(("target", "source"), [((3,), (5,)), ((3,), (2, 3)), ((), (1, 2)), ((0, 3), (2, 3))], ids=str)
+def test_copy_that_does_not_broadcast(target, source, origin):
+    messages = []
+    for x, y in ((torch.ones(target), torch.ones(source)), (torch.ones(target).sim(), torch.ones(source).to(origin))):
+        with pytest.raises(RuntimeError) as caught:
+            x.copy_(y)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
 
 
 @pytest.mark.parametrize("size", [1, 1000, 100_003])

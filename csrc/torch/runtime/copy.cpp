@@ -300,6 +300,10 @@ void copy_tensor(const Tensor& dst, const Tensor& source, bool non_blocking) {
     Tensor(dst).zero_();
     return;
   }
+  if (!at::is_expandable_to(source.sizes(), dst.sizes())) {  // as torch: infer_size has an error of its own
+    TORCH_CHECK(false, "output with shape ", dst.sizes(), " doesn't match the broadcast shape ",
+                at::IntArrayRef(at::infer_size(dst.sizes(), source.sizes())));
+  }
   // Borrowed if possible: a second reference to a tensor that Python owns acquires the GIL twice.
   const auto expanded = source.sizes() == dst.sizes() ? c10::MaybeOwned<Tensor>::borrowed(source)
                                                       : c10::MaybeOwned<Tensor>::owned(source.expand_as(dst));
