@@ -141,11 +141,14 @@ def test_device_print(run_python):
         import sys
         sys.path.insert(0, FOLDER)
         import torch, triton_kernels as kernels
-        kernels.printing[(1,)](torch.arange(4, dtype=torch.float32, device="sim"), N=4)
+        x = torch.arange(4, dtype=torch.float32, device="sim")
+        kernels.printing[(1,)](x, N=4)
+        kernels.printing_text[(1,)](x)
         torch.sim.synchronize()
         """.replace("FOLDER", repr(str(__file__).rpartition("/")[0]))
     )
     assert "pid (0, 0, 0) idx (2) value: 2.000000" in done.stdout
+    assert "pid (0, 0, 0) idx () 100% of {x}, [y]: 3.000000" in done.stdout
 
 
 def test_a_pointer_of_the_host_is_refused():
@@ -236,12 +239,6 @@ def test_programs_that_must_run_at_the_same_time_are_refused():
     x = torch.zeros(16, device="sim")
     with pytest.raises(LoweringError, match=r"kernel add .*launch_cooperative_grid"):
         kernels.add.warmup(x, x, x, 16, BLOCK=32, grid=(1,), launch_cooperative_grid=True)
-
-
-def test_early_returns_of_a_function_in_a_branch_are_refused():
-    x = torch.zeros(16, device="sim")
-    with pytest.raises(LoweringError, match=r"kernel calls_in_a_branch .*tt.call at .*kernels.py:\d+: a function"):
-        kernels.calls_in_a_branch[(1,)](x, 5)
 
 
 def test_chains_that_are_too_long_are_refused(monkeypatch):

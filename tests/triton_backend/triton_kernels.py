@@ -368,6 +368,11 @@ def printing(x, N: tl.constexpr):
 
 
 @triton.jit
+def printing_text(x):
+    tl.device_print("100% of {x}, [y]", tl.load(x + 3))
+
+
+@triton.jit
 def checking(x, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.device_assert(tl.load(x + i) > 0, "x must be positive")
@@ -462,19 +467,6 @@ def indirect(pointers, address, out, N: tl.constexpr):
     value += tl.load(address.to(tl.pointer_type(tl.float32)) + i)
     tl.store(out + i, value)
     tl.store(pointers, (out + N).to(tl.int64))
-
-
-@triton.jit
-def early(value):
-    if value > 0:
-        return value
-    return value + 1
-
-
-@triton.jit
-def calls_in_a_branch(x, n):
-    if n > 3:
-        tl.store(x, early(tl.load(x + n)))
 
 
 @triton.jit

@@ -12,7 +12,7 @@ from hardpoint.triton.nest import Index
 
 def print_(emitter: Emitter, op: Op) -> None:
     """One line for each element, as on NVIDIA: program, index, text, value."""
-    prefix = _unescape(op.strings[0]) if op.strings else ""
+    prefix = _unescape(op.strings[0]).replace("%", "%%") if op.strings else ""
     hexadecimal = op.attributes.get("hex") == "true"
     signs = op.attributes.get("isSigned", "").partition(":")[2].strip(" >").split(",")
     if not op.operands:

@@ -35,6 +35,7 @@ class Emitter:
         flags: Variables that say whether all elements of a mask are on.
         guarded: Numbers of the arguments whose accesses are checked.
         loads: Loads that are deferred to a later nest, unless a store comes first.
+        callers: Calls of the functions whose bodies are being emitted, with the labels of their ends.
     """
 
     def __init__(self, function: Function, handlers: Mapping[str, Handler], target: Target, heap: bool = False) -> None:
@@ -52,6 +53,7 @@ class Emitter:
         self.loads: list[Value] = []
         self.finished: set[Op] = set()
         self.guarded: set[int] = set()
+        self.callers: list[tuple[Op, str]] = []
         self._serial = 0
         self._fresh_arrays: list[tuple[Value, str]] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hardpoint.triton import debug_ops, dtypes, entry, memory_ops, reductions, regions, scaled_dot
+from hardpoint.triton import calls, debug_ops, dtypes, entry, memory_ops, reductions, regions, scaled_dot
 from hardpoint.triton.emitter import Emitter, Handler
 from hardpoint.triton.entry import Source
 from hardpoint.triton.induction import simplify_inductions
@@ -44,6 +44,8 @@ HANDLERS: dict[str, Handler] = {
     "tt.get_num_programs": _num_programs,
     "tt.unsplat": _unsplat,
     "tt.return": regions.return_,
+    calls.CALL: regions.call,
+    calls.LEAVE: regions.leave,
     "tt.volatile_load": memory_ops.volatile_load,
     "tt.store": memory_ops.store,
     "tt.atomic_rmw": memory_ops.atomic_rmw,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 
-from hardpoint.triton.ir import Block, Function, LoweringError, Op, Type, Value, walk
+from hardpoint.triton import calls
+from hardpoint.triton.ir import Block, Function, LoweringError, Op, Type, Value
 from hardpoint.triton.locations import Locations, cut_locations
 
 VALUE = re.compile(r"%[\w$.\-]+(?:#\d+)?")
-STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+#: A string outside of attributes, or a list of attributes.
+STRING_OR_ATTRIBUTES = re.compile(r'"((?:[^"\\]|\\.)*)"|<?\{((?:[^{}"]|"(?:[^"\\]|\\.)*")*)\}>?')
 COMPARISONS = ("arith.cmpi", "arith.cmpf")
 
 
 def parse(text: str) -> Function:
-    """Return the kernel of a module. Functions that were not inlined are an error."""
+    """Return the kernel of a module."""
     return _Parser(text).kernel()
 
 
@@ -64,16 +66,18 @@ class _Parser:
         self.scopes: list[dict[str, Value]] = [{}]
 
     def kernel(self) -> Function:
-        found = []
+        kernel, functions = None, {}
         while self.at < len(self.lines):
             line = self.next_line()[0]
             if line.startswith("tt.func"):
-                found.append(self.function(line))
-        if len(found) != 1:
-            calls = (op for function in found for op in walk(function.blocks) if op.kind == "tt.call")
-            call = next(calls, Op("tt.call", []))
-            raise call.unsupported("a function that is called inside of a branch or loop cannot have early returns")
-        return found[0]
+                function = self.function(line)
+                functions[function.name] = function
+                if line.startswith("tt.func public"):
+                    kernel = function
+        if kernel is None:
+            raise LoweringError("the module has no kernel")
+        calls.expand(kernel, functions)
+        return kernel
 
     def next_line(self) -> tuple[str, str]:
         self.at += 1
@@ -192,13 +196,14 @@ class _Parser:
 
     def head(self, op: Op, body: str) -> str:
         """Remove strings and attributes from an operation's text, and set the operands."""
-        for group in re.finditer(r"<?\{((?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*)\}>?", body):
-            body = body.replace(group[0], "")
-            for part in split(group[1]):
+        for found in STRING_OR_ATTRIBUTES.finditer(body):
+            if found[2] is None:
+                op.strings.append(found[1])
+                continue
+            for part in split(found[2]):
                 key, _, value = part.partition(" = ")
                 op.attributes[key.strip()] = value.strip()
-        op.strings = [found[1] for found in STRING.finditer(body)]
-        body = STRING.sub("", body)
+        body = STRING_OR_ATTRIBUTES.sub("", body)
         if op.kind == "cf.cond_br":
             op.operands = self.values(body.partition(",")[0])
         elif op.kind != "cf.br":

@@ -33,7 +33,9 @@ def combine(emitter: Emitter, op: Op, left: list[str], right: list[str], out: li
     names = [emitter.name("n") for _ in values]
     for element, name, value in zip(elements, names, values, strict=True):
         lines.append(f"{dtypes.register(element)} const {name} = {value};")
-    return ["{", *lines, *(f"{to} = {name};" for to, name in zip(out, names, strict=True)), "}"]
+    labels = [line.removesuffix(":;") for line in lines if line.endswith(":;")]
+    own = [f"__label__ {', '.join(labels)};"] if labels else []  # the lines may appear several times in a kernel
+    return ["{", *own, *lines, *(f"{to} = {name};" for to, name in zip(out, names, strict=True)), "}"]
 
 
 def _without_end(block: Block) -> list[Op]:
@@ -53,6 +55,7 @@ def run_blocks(emitter: Emitter, blocks: list[Block], declare: int = 0) -> None:
         if number:
             emitter.flags.clear()  # the previous block may have been skipped
             emitter.emit(f"{labels[block.label]}:;")
+        known = set(emitter.arrays)
         for op in block.ops:
             if op.kind in ("cf.br", "cf.cond_br"):
                 following = blocks[number + 1] if number + 1 < len(blocks) else None
@@ -60,6 +63,14 @@ def run_blocks(emitter: Emitter, blocks: list[Block], declare: int = 0) -> None:
                 emitter.finished.add(op)
             elif op.kind != "tt.return" or number + 1 < len(blocks):
                 emitter.run([op])
+        _forget_foreign_arrays(emitter, block, known)
+
+
+def _forget_foreign_arrays(emitter: Emitter, block: Block, known: set[Value]) -> None:
+    """After a block: later blocks may run without it, so they compute the values of earlier blocks again."""
+    for value in emitter.arrays.keys() - known:
+        if value.op is not None and value.op.block is not block:
+            del emitter.arrays[value]
 
 
 def _only_returns(block: Block) -> bool:
@@ -90,6 +101,27 @@ def _branch(
 def return_(emitter: Emitter, op: Op) -> None:
     """The end of the kernel, or an early return."""
     emitter.emit(RETURN)
+
+
+def call(emitter: Emitter, op: Op) -> None:
+    """A function with early returns."""
+    for value in op.results:
+        _declare(emitter, value)
+    scope = _Scope(emitter, op)
+    end = emitter.name("label")
+    emitter.callers.append((op, end))
+    emitter.emit("{")
+    with scope:
+        run_blocks(emitter, op.regions[0])
+    emitter.emit("}", f"{end}:;")
+    emitter.callers.pop()
+
+
+def leave(emitter: Emitter, op: Op) -> None:
+    """The end of a function, or an early return from it."""
+    caller, end = emitter.callers[-1]
+    _assign(emitter, caller.results, op.operands)
+    emitter.emit(f"goto {end};")
 
 
 def _declare(emitter: Emitter, value: Value) -> None:
