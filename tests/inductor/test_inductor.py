@@ -238,3 +238,42 @@ def test_max_autotune(triton_calls):
     for _ in range(2):
         close(f(x.to("sim"), w.to("sim")), torch.softmax(F.relu(x @ w), -1))
     assert triton_calls()[0] >= 2
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan_of_a_pointwise_function(reverse, triton_calls):
+    from torch._higher_order_ops.associative_scan import associative_scan
+
+    def step(left, right):
+        return left[0] * right[0], left[1] * right[0] + right[1]
+
+    def recurrence(factors, values):
+        return associative_scan(step, (factors, values), dim=0, reverse=reverse, combine_mode="pointwise")
+
+    torch.manual_seed(5)
+    factors, values = torch.rand(70, 9), torch.randn(70, 9)
+    got = torch.compile(recurrence, fullgraph=True)(factors.to("sim"), values.to("sim"))
+    product, total, wanted = torch.ones(9), torch.zeros(9), []
+    for i in reversed(range(70)) if reverse else range(70):
+        product, total = product * factors[i], total * factors[i] + values[i]
+        wanted.append((product, total))
+    if reverse:
+        wanted.reverse()
+    for found, expected in zip(got, zip(*wanted, strict=True), strict=True):
+        torch.testing.assert_close(found.cpu(), torch.stack(expected), rtol=1e-4, atol=1e-5)
+    launches, on_cpu = triton_calls()
+    assert launches > 0
+    assert on_cpu == []
+
+
+def test_flex_attention_of_few_queries(triton_calls):
+    """Inductor has a kernel of its own for these, which splits the keys among compute units."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    torch.manual_seed(4)
+    given = [torch.randn(2, 2, length, 16) for length in (3, 40, 40)]
+    got = torch.compile(flex_attention, fullgraph=True)(*(x.to("sim") for x in given))
+    torch.testing.assert_close(got.cpu(), F.scaled_dot_product_attention(*given), rtol=1e-4, atol=1e-5)
+    launches, on_cpu = triton_calls()
+    assert launches > 0
+    assert on_cpu == []

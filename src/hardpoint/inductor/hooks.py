@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from typing import Any
 
 from hardpoint._import_hook import after_import
@@ -12,6 +13,9 @@ COMPILER = "torch._inductor.compile_fx"
 #: Dynamo imports these before it traces.
 INTERFACES, TRITON = "torch._dynamo.device_interface", "torch.utils._triton"
 FLEX_ATTENTION = "torch.nn.attention.flex_attention"
+SCAN = "torch._higher_order_ops.associative_scan"
+#: Devices for which PyTorch generates the code of a pointwise scan.
+SCAN_DEVICES = ("cuda", "xpu")
 
 
 def install(name: str) -> None:
@@ -20,6 +24,7 @@ def install(name: str) -> None:
     after_import(TRITON, lambda: _accept_triton(name))
     after_import(COMPILER, lambda: _register(name))
     after_import(FLEX_ATTENTION, lambda: _accept_flex_attention(name))
+    after_import(SCAN, lambda: _accept_scan(name))
 
 
 def _register_interface(name: str) -> None:
@@ -46,6 +51,23 @@ def _accept_flex_attention(name: str) -> None:
             original(query, key, value)
 
     vars(module)["_validate_device"] = validate_device
+
+
+def _accept_scan(name: str) -> None:
+    """Let ``associative_scan`` take pointwise functions: code inside of it compares with a fixed list of devices."""
+    function = getattr(sys.modules[SCAN], "associative_scan", None)
+    if isinstance(function, types.FunctionType):
+        function.__code__ = _with_constant(function.__code__, SCAN_DEVICES, (*SCAN_DEVICES, name))
+
+
+def _with_constant(code: types.CodeType, old: object, new: object) -> types.CodeType:
+    """Code in which a constant is replaced, also in the functions that it defines."""
+    constants = []
+    for value in code.co_consts:
+        if isinstance(value, types.CodeType):
+            value = _with_constant(value, old, new)
+        constants.append(new if value == old else value)
+    return code.replace(co_consts=tuple(constants))
 
 
 def _register(name: str) -> None:

@@ -22,13 +22,14 @@ def register(name: str) -> None:
     from torch._inductor.codegen.triton import TritonScheduling
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
-    from hardpoint.inductor import benchmarking, fake_convolution, padding, templates, wrapper_code
+    from hardpoint.inductor import benchmarking, fake_convolution, flex_decoding, padding, templates, wrapper_code
 
     _extend_gpu_types(name)
     templates.register(name)
     benchmarking.register(name)
     padding.register(name)
     fake_convolution.register(name)
+    flex_decoding.register(name)
     _keep_layouts(name)
     register_backend_for_device(name, TritonScheduling, PythonWrapperCodegen, wrapper_code.no_cpp(name))
     register_device_op_overrides(name, wrapper_code.overrides(name))
