@@ -131,10 +131,12 @@ def _jsd(torch: Any, x: Any, target: Any) -> Any:
 
 
 def _sparsemax(torch: Any, x: Any) -> Any:
+    """In float32, as the kernel does: sums in bfloat16 choose other elements."""
+    dtype, x = x.dtype, x.float()
     ordered = x.sort(-1, descending=True).values
     sums = ordered.cumsum(-1) - 1
     count = (ordered * torch.arange(1, x.shape[-1] + 1, device=x.device) > sums).sum(-1, keepdim=True)
-    return (x - sums.gather(-1, count - 1) / count).clamp(min=0)
+    return torch.relu(x - sums.gather(-1, count - 1) / count).to(dtype)
 
 
 def run(torch: Any, function: Callable[..., Any], given: tuple[Any, ...], device: str, dtype: Any) -> list[Any]:
