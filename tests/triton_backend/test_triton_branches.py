@@ -57,7 +57,7 @@ def count_up(out, number):
 
 @triton.jit
 def normalize_rows(x, out, kinds, counts, rows, N: tl.constexpr):
-    """Calls in a loop and in branches: of functions of scalars and of tiles, with several results, with none, and nested."""
+    """Calls in a loop and in branches: functions of scalars and tiles, with several results, with none, and nested."""
     i = tl.arange(0, N)
     best = -float("inf")
     for row in range(rows):
