@@ -55,18 +55,19 @@ def bisect(
 
     Fails if it finds one. Each run is printed. An interrupted search continues where it stopped.
     """
+    from hardpoint.debug._program import Program
     from hardpoint.debug.bisect import Bisect, SearchError
-    from hardpoint.debug.run import check_device, find_script
+    from hardpoint.debug.run import check_device
 
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     projects.use_device()
     try:
-        path = find_script(script)
+        Program(script, [])  # refuses a script that does not exist
         check_device()
         search = Bisect(
-            path,
+            Path(script),
             arguments or [],
             metric=metric,
             tolerance=tolerance,
@@ -78,6 +79,9 @@ def bisect(
         culprit = search.search()
     except (SearchError, ValueError, PluginError) as error:
         refuse(error)
+    except KeyboardInterrupt:  # 1 would mean that an operator was found
+        say("interrupted: the same command continues the search")
+        raise typer.Exit(130) from None
     if not culprit.operators:
         say(f"the run on the device agrees with the CPU: {search.all_on_device.show()}, {search.reference.show()}")
         return

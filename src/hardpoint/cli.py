@@ -312,6 +312,9 @@ def coverage(
 def run(
     script: Annotated[str, typer.Argument(help="Python script to run.")],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.")] = None,
+    module: Annotated[
+        bool, typer.Option("-m", "--module", help="SCRIPT is the name of a module, as after `python -m`.")
+    ] = False,
     fallback: Annotated[str, typer.Option(help="Fallback rules: 'mm,conv2d', '.*=error' or '@rules.txt'.")] = "",
     compare: Annotated[
         str, typer.Option(help="Compare with the CPU: all, mismatches or stop, then options: 'stop; steps=1:2'.")
@@ -346,26 +349,27 @@ def run(
     ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="Print the calls per tier at the end.")] = False,
 ) -> None:
-    """Run an unchanged program with debugging tools. Fails if a comparison fails or an operator produces NaN or Inf."""
-    from hardpoint.debug.run import check_device, enable, find_script, finish, run_script
+    """Run an unchanged program with debugging tools.
+
+    The exit status is the program's own. If that is 0, it is 1 if a comparison failed, an operator produced NaN or Inf,
+    or one wrote outside its memory.
+    """
+    from hardpoint.debug._program import Program, end
+    from hardpoint.debug.run import check_device, enable, finish
 
     projects.use_device()
     try:
-        path = find_script(script)
+        program = Program(script, arguments or [], module=module)
         check_device()
-        sys.argv = [str(path), *(arguments or [])]  # before the tools: they tell which program they watch
+        program.set_arguments()  # before the tools: they tell which program they watch
         switches = {"leaks": "1" if leaks else "", "guard": "1" if guard else ""}
         switches |= {"trace": str(trace or ""), "report": str(report or "")}
         enable(fallback=fallback, compare=compare, dump=dump, nan=nan, record=record, **switches)
     except (ValueError, PluginError) as error:
         refuse(error)
-    ended_well = False
-    try:
-        ended_well = run_script(path, arguments or [])
-    finally:
-        passed = finish(summary)
-    if not (ended_well and passed):
-        raise typer.Exit(1)
+    status = program.run()
+    passed = finish(summary)
+    end(status if status != 0 or passed else 1)
 
 
 @app.command()
@@ -439,7 +443,6 @@ def mount_paddle_plugin(
     import os
     import shlex
     import subprocess
-    import sys
 
     from hardpoint.devices import paddle_bridge
 
@@ -516,7 +519,6 @@ projects.add_commands(app)
 
 def main() -> None:
     """Run the ``hardpoint`` command. Errors of the environment, such as a missing device or file, are one line."""
-    import sys
 
     try:
         app()

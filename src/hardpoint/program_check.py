@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import sysconfig
 import threading
@@ -75,11 +76,14 @@ class Watch:
             frame: FrameType | None = sys._getframe(1)
             while frame is not None and _is_torch(Path(frame.f_code.co_filename)):
                 frame = frame.f_back
-            if frame is not None and Path(frame.f_code.co_filename).parent == self.script.parent:
+            if frame is not None and self._is_program(Path(frame.f_code.co_filename)):
                 self.cuda.setdefault(f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}", what)
             return original()
 
         setattr(torch.cuda, name, follow)
+
+    def _is_program(self, file: Path) -> bool:
+        return file.parent in (self.script.parent, self.script.resolve().parent)
 
     def _count(self, what: str, parameters: Iterator[Any]) -> None:
         if (parameter := next(iter(parameters), None)) is None:
@@ -95,7 +99,7 @@ class Watch:
         inside: FrameType | None = None
         while frame is not None:
             file = Path(frame.f_code.co_filename)
-            if file == self.script or file.parent == self.script.parent:
+            if self._is_program(file):
                 own = frame
                 break
             if not _is_torch(file):
@@ -118,7 +122,7 @@ def _is_torch(file: Path) -> bool:
 def run(script: Path, arguments: list[str]) -> Iterator[Finding]:
     """Run a program to its end, then report."""
     from hardpoint import integrations
-    from hardpoint.debug.run import run_script
+    from hardpoint.debug._program import INTERRUPTED, Program
     from hardpoint.torch import usage
 
     usage.sample_period = 1
@@ -130,10 +134,12 @@ def run(script: Path, arguments: list[str]) -> Iterator[Finding]:
     if name is None:
         yield Finding("device", False, "none is mounted", "hardpoint doctor, without --program, lists the problems")
         return
-    watch = Watch(script.resolve())
+    watch = Watch(Path(os.path.abspath(script)))
     watch.start()
-    ended = run_script(script, arguments)
-    yield Finding("program", ended, f"{script} ended {'normally' if ended else 'with an exception'}")
+    status = Program(str(script), arguments).run()
+    ended = status == 0
+    how = "normally" if ended else "by Ctrl-C" if status == INTERRUPTED else f"with status {status}"
+    yield Finding("program", ended, f"{script} ended {how}")
     use = usage.operator_use()
     counts = f"{use.device:,} operators on {name}, {use.cpu:,} on CPU tensors"
     yield Finding("operators", not use.unused, counts if not use.unused else usage.message(name, use, str(script)))

@@ -10,10 +10,11 @@ from typing import Any
 
 from hardpoint.debug._calls.base import Call, Comparison, Report
 from hardpoint.debug._comparison.tolerances import Tolerance, parse_tolerances, validate_tolerances
-from hardpoint.debug._saved.files import call_file, create_folder
+from hardpoint.debug._saved.files import call_file, create_folder, write_call
 from hardpoint.debug._tool.base import Tool
 from hardpoint.debug._tool.optimizer_steps import OptimizerSteps
 from hardpoint.debug._tool.options import EnvironmentVariable, parse_patterns
+from hardpoint.debug._tool.paths import shown
 from hardpoint.debug._tool.reports import ReportWriter, format_argument, format_origin
 
 #: all: report every call; mismatches: only wrong ones; stop: raise at the first wrong one.
@@ -105,7 +106,9 @@ class Compare(Tool[Comparison]):
                 if len(self.findings) < MAX_FINDINGS:
                     self.findings.append(report)
         if wrong and self.save is not None:
-            report["saved"] = str(state.save(call_file(self.save, call.name, number), report))
+            path = call_file(self.save, call.name, number)
+            if write_call("compare", path, lambda file: state.save(file, report)):
+                report["saved"] = shown(path)
         if wrong or self.mode == "all":
             self.report(report)
         if wrong and self.mode == "stop":
@@ -172,7 +175,7 @@ def _format_difference(wrong: Report) -> str:
         return str(wrong["problem"])
     text = (
         f"{wrong['wrong']} of {wrong['of']} elements wrong, "
-        f"largest error {wrong['max_abs']:.3g} absolute and {wrong['max_rel']:.3g} relative, "
+        f"largest error {float(wrong['max_abs']):.3g} absolute and {float(wrong['max_rel']):.3g} relative, "
         f"worst at {wrong['at']}: {wrong['got']}, expected {wrong['expected']}"
     )
     special = [f", {wrong[key]} differ in {name}" for key, name in (("nan", "NaN"), ("inf", "Inf")) if wrong[key]]

@@ -9,9 +9,10 @@ from typing import Any
 
 from hardpoint.debug._calls.base import Call, Report, SavedInputs
 from hardpoint.debug._ranges import INF, NAMES, NAN
-from hardpoint.debug._saved.files import call_file, create_folder
+from hardpoint.debug._saved.files import call_file, create_folder, write_call
 from hardpoint.debug._tool.base import Tool, inside_call
 from hardpoint.debug._tool.options import EnvironmentVariable, parse_patterns
+from hardpoint.debug._tool.paths import shown
 from hardpoint.debug._tool.reports import ReportWriter, format_origin
 
 #: report: report the first operator, then turn off; all: report every operator; stop: raise at the first.
@@ -88,7 +89,9 @@ class NanWatch(Tool[SavedInputs]):
             else:
                 return
         if produced and self._folder is not None and state.complete:
-            report["saved"] = str(state.save(call_file(self._folder, call.name, number), report))
+            path = call_file(self._folder, call.name, number)
+            if write_call("nan", path, lambda file: state.save(file, report)):
+                report["saved"] = shown(path)
         if not produced or self.mode != "stop" or self._reports.to_file:
             self._reports.write(report)
         if produced and self.mode != "all":

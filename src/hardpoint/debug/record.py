@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from hardpoint.debug._calls.base import Call, SavedInputs
-from hardpoint.debug._saved.files import call_file, create_folder, first_line
+from hardpoint.debug._saved.files import call_file, create_folder, first_line, write_call
 from hardpoint.debug._tool.base import Tool, inside_call
 from hardpoint.debug._tool.options import EnvironmentVariable, parse_patterns
+from hardpoint.debug._tool.paths import shown
 
 #: all: every call; failing: those that raise.
 CALLS = ("all", "failing")
@@ -73,10 +74,7 @@ class Record(Tool[SavedInputs]):
         """Save a call that raised."""
         if state is None:
             return
-        try:
-            self._save(call, state, message or "raised")
-        except RuntimeError:  # a device error must not replace the one that the program is about to see
-            self._skip("could not be copied")
+        self._save(call, state, message or "raised")
 
     def _skip(self, reason: str) -> None:
         with self._lock:
@@ -92,7 +90,14 @@ class Record(Tool[SavedInputs]):
             self.files.append(path)
             self.failing += bool(error)
             full = len(self.files) >= self.limit
-        inputs.save(path, {"location": str(call.location), "tier": call.tier, "error": first_line(error)})
+        report = {"location": str(call.location), "tier": call.tier, "error": first_line(error)}
+        # An error here, also one of the device, must not replace the one that the program is about to see.
+        if not write_call("record", path, lambda file: inputs.save(file, report)):
+            with self._lock:
+                self.files.remove(path)
+                self.failing -= bool(error)
+                self.skipped["could not be written"] += 1
+            full = not error  # the disk will not become empty
         if full:
             self.stop()
 
@@ -100,7 +105,7 @@ class Record(Tool[SavedInputs]):
         """The number of saved calls on one line."""
         skipped = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
         return (
-            f"record: {len(self.files)} calls in {self.folder}, {self.failing} of them failing"
+            f"record: {len(self.files)} calls in {shown(self.folder)}, {self.failing} of them failing"
             + (", limit reached" if len(self.files) >= self.limit else "")
             + (f"; not saved: {skipped}" if skipped else "")
         )

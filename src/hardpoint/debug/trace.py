@@ -6,7 +6,6 @@ The core writes the file while the program runs (csrc/core/tracing/trace_file.cp
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import sys
 from pathlib import Path
@@ -17,14 +16,18 @@ from hardpoint.debug import compare
 from hardpoint.debug._calls.location import library_folders
 from hardpoint.debug._tool.base import Tool
 from hardpoint.debug._tool.options import EnvironmentVariable
+from hardpoint.debug._tool.paths import START, absolute, shown
+from hardpoint.debug._tool.reports import to_json
 
 #: The process whose trace or report gets the name that the user gave; child processes extend the name.
 OWNER = "HARDPOINT_TRACE_OWNER"
+#: The rank and the process whose file has this rank in its name: the rank's own child processes inherit ``RANK``.
+RANK_OWNER = "HARDPOINT_TRACE_RANK_OWNER"
 
 
 def capture_lines() -> None:
     """Make the core capture Python stacks, and set the folders of library files."""
-    core.set_library_folders(library_folders(), os.getcwd() + os.sep)
+    core.set_library_folders(library_folders(), START.rstrip(os.sep) + os.sep)
 
 
 class Trace(Tool[None]):
@@ -35,12 +38,12 @@ class Trace(Tool[None]):
 
     def __init__(self, file: str | Path) -> None:
         super().__init__()
-        self.file = Path(file)
+        self.file = absolute(file)
         self.problem = ""
         self._running = False
         capture_lines()
         try:
-            core.start_trace_file(str(self.file), json.dumps(_about()), Path(sys.argv[0]).name or "python")
+            core.start_trace_file(str(self.file), to_json(_about()), Path(sys.argv[0]).name or "python")
         except PluginError as error:
             raise ValueError(f"trace: {error}") from None
         self._running = True
@@ -53,7 +56,7 @@ class Trace(Tool[None]):
             self._running = False
             Trace.active = None
             if self.is_mine():
-                self.problem = core.stop_trace_file(json.dumps(_totals()))
+                self.problem = core.stop_trace_file(to_json(_totals()))
 
     def is_mine(self) -> bool:
         """Whether this process writes the trace. A forked child does not."""
@@ -61,7 +64,7 @@ class Trace(Tool[None]):
 
     def summary(self) -> str:
         """The file on one line, or why it is incomplete."""
-        return f"trace: {self.problem or f'written to {self.file}'}" if self.is_mine() else ""
+        return f"trace: {self.problem or f'written to {shown(self.file)}'}" if self.is_mine() else ""
 
 
 def _about() -> dict[str, Any]:
@@ -93,11 +96,12 @@ trace = Trace
 def process_file(file: str) -> Path:
     """The file of this process. Child processes of the traced one add their rank or process id to the name."""
     path = Path(file)
-    owner = os.environ.setdefault(OWNER, str(os.getpid()))
-    if owner == str(os.getpid()):
+    process = str(os.getpid())
+    if os.environ.setdefault(OWNER, process) == process:
         return path
     rank = os.environ.get("RANK") or os.environ.get("PADDLE_TRAINER_ID")
-    return path.with_stem(f"{path.stem}-{f'rank{rank}' if rank else os.getpid()}")
+    is_rank = rank and os.environ.setdefault(RANK_OWNER, process) == process
+    return path.with_stem(f"{path.stem}-{f'rank{rank}' if is_rank else process}")
 
 
 def _from_environment(file: str, options: dict[str, Any]) -> Trace:

@@ -89,6 +89,10 @@ class History:
         self.fixed: list[str] = []
         self._say = say
         self._known: dict[str, dict[str, Any]] = {}
+        try:
+            self._input_start: int | None = os.lseek(0, 0, os.SEEK_CUR)
+        except OSError:  # a pipe or a terminal
+            self._input_start = None
         self.number = 0
         self._header = {
             "version": VERSION,
@@ -136,6 +140,13 @@ class History:
         self._store()
         return outcome, False
 
+    def _input(self) -> int | None:
+        """Standard input for a run: the file from where it began, or nothing, so that all runs read the same."""
+        if self._input_start is None:
+            return subprocess.DEVNULL
+        os.lseek(0, self._input_start, os.SEEK_SET)
+        return None
+
     def execute_and_save(self, selection: Selection, folder: str) -> Outcome:
         """Run again, and save a call of the selection in a folder."""
         return self._execute(selection, [], folder)
@@ -147,10 +158,12 @@ class History:
             settings_file.write_text(json.dumps(asdict(settings)))
             module = "hardpoint.debug._bisect.trial"
             command = [sys.executable, "-m", module, str(settings_file), str(self.script), *self.arguments]
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+            done = subprocess.run(command, stdin=self._input(), capture_output=True, text=True, errors="replace")
             if not outcome_file.exists():  # a crash counts as divergence
                 if done.returncode >= 0:
-                    raise SearchError(f"a run of {self.script} did not start:\n{done.stderr[-2000:]}")
+                    raise SearchError(
+                        f"a run of {self.script} did not start, or ended by os._exit:\n{done.stderr[-2000:]}"
+                    )
                 return Outcome(done.returncode, None)
             read = json.loads(outcome_file.read_text())
         outcome = Outcome(metric=find_metric(done.stdout, self.metric), **read)

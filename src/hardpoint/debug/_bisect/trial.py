@@ -16,9 +16,11 @@ from typing import Any
 
 from hardpoint._runtime import core
 from hardpoint.debug._calls.base import Call, SavedInputs
-from hardpoint.debug._saved.files import call_file, create_folder
+from hardpoint.debug._program import Program, end
+from hardpoint.debug._saved.files import call_file, create_folder, write_call
 from hardpoint.debug._tool.base import Tool
 from hardpoint.debug._tool.optimizer_steps import OptimizerSteps
+from hardpoint.debug._tool.paths import absolute, shown
 
 #: Paddle's random kernels: their numbers differ between the device and the CPU. torch tags its own.
 _RANDOM_PHI = re.compile(
@@ -59,7 +61,7 @@ class _Selector(Tool[SavedInputs]):
         names = settings.located or settings.selection.operators or []
         super().__init__(tuple(map(re.escape, names)))
         self._selection = settings.selection
-        self._save = settings.save
+        self._save = absolute(settings.save) if settings.save else None
         self._base = base
         self._on_cpu = [(re.escape(name), ["vendor", "portable", "decomposition"]) for name in names]
         self._denied: bool | None = None
@@ -92,9 +94,11 @@ class _Selector(Tool[SavedInputs]):
     def end(self, call: Call, state: SavedInputs | None) -> None:
         """Save the call."""
         if state is not None and not self.saved:
+            assert self._save is not None
             path = call_file(create_folder("bisect", self._save), call.name, 1)
-            self.saved = str(path)
-            state.save(path, {"location": str(call.location), "tier": call.tier, "error": ""})
+            report = {"location": str(call.location), "tier": call.tier, "error": ""}
+            if write_call("bisect", path, lambda file: state.save(file, report)):
+                self.saved = shown(path)
 
 
 def _rules(settings: Settings) -> list[tuple[str, list[str]]]:
@@ -120,11 +124,9 @@ def _is_random(name: str) -> bool:
 
 def main(arguments: list[str]) -> None:
     """Run the program and write the outcome."""
-    from hardpoint.debug.run import run_script
-
     raw = json.loads(Path(arguments[0]).read_text())
     settings = Settings(**{**raw, "selection": Selection(**raw["selection"])})
-    script, rest = Path(arguments[1]), arguments[2:]
+    program = Program(arguments[1], arguments[2:])
     base = _rules(settings)
     core.set_rules(base)
     chosen = settings.selection
@@ -136,11 +138,7 @@ def main(arguments: list[str]) -> None:
         selector = _Selector(settings, base)
     status = 1
     try:
-        status = 0 if run_script(script, rest) else 1
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
-        if isinstance(error.code, str):
-            print(error.code, file=sys.stderr)
+        status = program.run()
     finally:
         sys.stdout.flush()
         counters = core.counters()
@@ -159,7 +157,7 @@ def main(arguments: list[str]) -> None:
             "saved": selector.saved if selector is not None else "",
         }
         Path(settings.outcome).write_text(json.dumps(outcome))
-    sys.exit(status)
+    end(status)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from hardpoint.debug._tool.paths import shown
+
 #: Forward calls whose locations are kept for the backward pass.
 MAX_FORWARD_CALLS = 50_000
 
@@ -66,7 +68,7 @@ def current_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if _is_user_code(frame):
-            return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
+            return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 

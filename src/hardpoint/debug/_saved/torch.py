@@ -30,7 +30,8 @@ def save(path: Path, name: str, arguments: list[Any], devices: list[str], report
         "devices": devices,
         **origin(report),
     }
-    torch.save(content, path)
+    with open(path, "wb") as file:  # errors of the disk are then OSErrors
+        torch.save(content, file)
     return path
 
 
