@@ -128,7 +128,7 @@ def test_doctor_and_a_failing_program(tmp_path: Path) -> None:
     """
     done = doctor(tmp_path, textwrap.dedent(program).lstrip())
     assert done.returncode == 1
-    assert "ended with an exception" in done.stdout
+    assert "train.py ended with status 1" in done.stdout
     assert "ValueError: broken" in done.stderr
     text = " ".join(done.stdout.split())
     assert "fix CUDA: train.py, line 2 asks whether CUDA is available" in text

@@ -43,7 +43,7 @@ class Trace(Tool[None]):
         self._running = False
         capture_lines()
         try:
-            core.start_trace_file(str(self.file), to_json(_about()), Path(sys.argv[0]).name or "python")
+            core.start_trace_file(str(file), to_json(_about()), Path(sys.argv[0]).name or "python")
         except PluginError as error:
             raise ValueError(f"trace: {error}") from None
         self._running = True
