@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from hardpoint.debug._calls.location import outside_graphs
 from hardpoint.doctor import Finding
 
 
@@ -59,14 +60,17 @@ class Watch:
         def step(optimizer: Any, *_: Any) -> None:
             self._count(type(optimizer).__name__, (p for group in optimizer.param_groups for p in group["params"]))
 
-        modules.register_module_forward_pre_hook(enter)
-        modules.register_module_forward_hook(leave, always_call=True)
-        register_optimizer_step_post_hook(step)
+        modules.register_module_forward_pre_hook(outside_graphs(enter))
+        modules.register_module_forward_hook(outside_graphs(leave), always_call=True)
+        register_optimizer_step_post_hook(outside_graphs(step))
         self._follow_cuda("is_available", "asks whether CUDA is available")
-        self._follow_cuda("_lazy_init", "uses CUDA")
+        self._follow_cuda("_lazy_init", "uses CUDA", through_torch=True)
 
-    def _follow_cuda(self, name: str, what: str) -> None:
-        """Note the lines of the program itself that need CUDA. Libraries ask for every device that they know."""
+    def _follow_cuda(self, name: str, what: str, through_torch: bool = False) -> None:
+        """Note the lines of the program itself that need CUDA, and with ``through_torch`` those whose call needs it.
+
+        Libraries, and torch too, ask for every device that they know.
+        """
         import torch
 
         original = getattr(torch.cuda, name)
@@ -74,7 +78,7 @@ class Watch:
         @functools.wraps(original)
         def follow() -> Any:
             frame: FrameType | None = sys._getframe(1)
-            while frame is not None and _is_torch(Path(frame.f_code.co_filename)):
+            while through_torch and frame is not None and _is_torch(Path(frame.f_code.co_filename)):
                 frame = frame.f_back
             if frame is not None and self._is_program(Path(frame.f_code.co_filename)):
                 self.cuda.setdefault(f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}", what)
@@ -116,7 +120,8 @@ class Watch:
 
 def _is_torch(file: Path) -> bool:
     packages = Path(sysconfig.get_path("purelib"))
-    return file.is_relative_to(packages / "torch") or file.name in ("<frozen runpy>", "<string>")
+    hooks = Path(__file__).parent  # torch calls them
+    return file.is_relative_to(packages / "torch") or file.is_relative_to(hooks) or file.name == "<string>"
 
 
 def run(script: Path, arguments: list[str]) -> Iterator[Finding]:

@@ -248,3 +248,36 @@ def test_children_of_a_rank_do_not_overwrite_its_trace(tmp_path: Path, monkeypat
     assert trace.process_file("a/trace.json") == Path("a/trace-rank3.json")
     monkeypatch.setenv(trace.RANK_OWNER, "2")  # as in a process that this rank started
     assert trace.process_file("a/trace.json") == Path(f"a/trace-{os.getpid()}.json")
+
+
+COMPILED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 1)).to("sim")
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+forward = torch.compile(net, backend="eager", fullgraph=True)
+step = torch.compile(optimizer.step, backend="eager")
+x = torch.randn(32, 8).to("sim")
+for _ in range(2):
+    loss = forward(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    step()
+print(loss.item(), torch._dynamo.utils.counters["stats"]["unique_graphs"])
+"""
+
+
+def test_tools_do_not_change_what_is_compiled(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(COMPILED)
+    expected = python(tmp_path, "train.py")
+    assert expected.returncode == 0, expected.stderr
+    done = run(tmp_path, "--compare", "mismatches", "--nan", "all", "train.py")
+    assert (done.returncode, done.stdout) == (0, expected.stdout), done.stderr
+    assert " right, 0 wrong" in done.stderr
+    asked = python(tmp_path, "-m", "hardpoint.cli", "doctor", "--program", "train.py")
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.startswith(expected.stdout)
+    assert "2 calls on sim, by train.py, line 12" in asked.stdout
+    assert "CUDA" not in asked.stdout  # torch asks, not the program

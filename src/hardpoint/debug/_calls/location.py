@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -79,6 +80,17 @@ def error_suffix() -> str:
     return f" (at {line})" if line else ""
 
 
+def outside_graphs(hook: Callable[..., None]) -> Callable[..., None]:
+    """A global hook of torch that `torch.compile` leaves out of the functions that it compiles."""
+    from torch.compiler import is_compiling  # a constant to Dynamo, which then does not trace the call of the hook
+
+    def call(*arguments: Any) -> None:
+        if not is_compiling():
+            hook(*arguments)
+
+    return call
+
+
 class _ModuleState(threading.local):
     """The modules that a thread is in, outermost first, and the names of the outermost module's submodules by id."""
 
@@ -98,8 +110,8 @@ class ModuleStack:
         """Install the hooks, if torch is imported and they are not installed yet."""
         if not self._hooks and (module := sys.modules.get("torch.nn.modules.module")) is not None:
             self._hooks = [
-                module.register_module_forward_pre_hook(self._enter),
-                module.register_module_forward_hook(self._leave, always_call=True),
+                module.register_module_forward_pre_hook(outside_graphs(self._enter)),
+                module.register_module_forward_hook(outside_graphs(self._leave), always_call=True),
             ]
 
     def stop(self) -> None:

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from hardpoint.debug._calls.location import outside_graphs
+
 
 class OptimizerSteps:
     """Calls a function after each optimizer step."""
@@ -36,7 +38,7 @@ class OptimizerSteps:
             self._unhook.clear()
 
     def _hook_torch(self, module: Any) -> Callable[[], None]:
-        handle = module.register_optimizer_step_post_hook(lambda *_: self._on_step())
+        handle = module.register_optimizer_step_post_hook(outside_graphs(lambda *_: self._on_step()))
         return lambda: handle.remove()
 
     def _hook_paddle(self, module: Any) -> Callable[[], None]:
