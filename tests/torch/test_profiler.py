@@ -50,6 +50,22 @@ def test_kernels_in_order_and_linked_to_operators() -> None:
     assert "matmul" in table
 
 
+def test_each_kernel_counts_for_one_operator() -> None:
+    a = torch.randn(64, 64, device="sim")
+    with profile(activities=BOTH) as found:
+        for _ in range(5):
+            a = (a @ a).sigmoid()
+    rows = found.key_averages()
+    on_host = sum(row.self_device_time_total for row in rows if row.device_type == DeviceType.CPU)
+    kernels = sum(event.time_range.elapsed_us() for event in device_events(found))
+    assert on_host == pytest.approx(kernels, abs=0.1)
+    # Launches have numbers, too, but those of no operator.
+    assert {row.key: row.device_time_total for row in rows if row.key.startswith("launch ")} == {
+        "launch matmul": 0,
+        "launch aten::sigmoid": 0,
+    }
+
+
 def test_without_activities_and_with_the_cpu_alone() -> None:
     a = torch.randn(8, device="sim")
     with profile() as everything:

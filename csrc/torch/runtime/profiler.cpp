@@ -128,6 +128,10 @@ ActivityType activity_type(TraceKind kind) {
 
 int64_t row_of(const Device& device) { return device.index; }
 
+// torch's tables give a kernel's time to every event of the host whose number is that of the kernel's operator.
+// Launches are events of the host, too: their numbers are far from those of operators, which count from 1.
+constexpr int32_t kFirstNumber = 1 << 30;
+
 class Session final : public libkineto::IActivityProfilerSession {
  public:
   void start() override {
@@ -163,7 +167,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       add(wait, operator_of(static_cast<int32_t>(wait.correlation)), logger);
     }
     if (first <= last) buffer_->span = libkineto::TraceSpan(first, last, "hardpoint");
-    buffer_->gpuOpCount = number_;
+    buffer_->gpuOpCount = number_ - kFirstNumber;
     for (const auto& [index, stream] : rows_) {
       const std::string name = "stream " + std::to_string(stream);
       logger.handleResourceInfo({stream, stream, index, name}, first);
@@ -266,7 +270,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::set<std::pair<int64_t, int64_t>> rows_;  // device, stream
   // Must not move: activities point to its span.
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
-  int32_t number_ = 0;
+  int32_t number_ = kFirstNumber;
 };
 
 class Profiler final : public libkineto::IActivityProfiler {
