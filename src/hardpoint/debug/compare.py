@@ -90,7 +90,13 @@ class Compare(Tool[Comparison]):
     def begin(self, call: Call) -> Comparison | None:
         """Copy the inputs before the call can change them."""
         self._optimizer_steps.install()
-        return call.start_comparison(self.max_bytes) if self.first_step <= self._step <= self.last_step else None
+        if not self.first_step <= self._step <= self.last_step:
+            return None
+        if call.captured:
+            with self._lock:
+                self.counts["not compared"] += 1
+            return None
+        return call.start_comparison(self.max_bytes)
 
     def end(self, call: Call, state: Comparison | None) -> None:
         """Run the same call on the CPU and compare."""

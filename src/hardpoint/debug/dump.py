@@ -32,7 +32,10 @@ class Dump(Tool[Report]):
 
     def begin(self, call: Call) -> Report | None:
         """Describe the arguments before the call can change them."""
-        return call.describe_arguments(self.level > 2) if self.level > 1 else None
+        return call.describe_arguments(self._values(call)) if self.level > 1 else None
+
+    def _values(self, call: Call) -> bool:
+        return self.level > 2 and not call.captured
 
     def end(self, call: Call, state: Report | None) -> None:
         """Write the call."""
@@ -48,7 +51,7 @@ class Dump(Tool[Report]):
             report["kernel"] = call.kernel()
         if arguments is not None:
             report["arguments"] = arguments
-            report["results"] = call.describe_results(self.level > 2)
+            report["results"] = call.describe_results(self._values(call))
         if error is not None:
             report["error"] = error
         self._reports.write(report)

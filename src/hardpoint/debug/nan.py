@@ -61,7 +61,7 @@ class NanWatch(Tool[SavedInputs]):
     def begin(self, call: Call) -> SavedInputs | None:
         """Copy what the call will overwrite."""
         # Intermediate results inside a call do not matter unless they reach its outputs.
-        return None if inside_call(self) else call.save_inputs(MAX_BYTES, copy=False)
+        return None if inside_call(self) or call.captured else call.save_inputs(MAX_BYTES, copy=False)
 
     def end(self, call: Call, state: SavedInputs | None) -> None:
         """Check the outputs, and the inputs if the outputs are not finite."""

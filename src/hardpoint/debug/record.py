@@ -59,6 +59,9 @@ class Record(Tool[SavedInputs]):
         """Copy the inputs; for failing calls, only what the call overwrites."""
         if inside_call(self):
             return None
+        if call.captured:
+            self._skip("in a graph capture")
+            return None
         inputs = call.save_inputs(self.max_bytes - self._bytes, copy=self.calls == "all")
         if inputs.reason:
             self._skip(inputs.reason)

@@ -86,7 +86,13 @@ class _Selector(Tool[SavedInputs]):
         if denied != self._denied:
             core.set_rules([*self._base, *(self._on_cpu if denied else [])])
             self._denied = denied
-        if denied or not self._save or self.saved or (chosen.last_step is not None and self.step != chosen.last_step):
+        if (
+            denied
+            or call.captured
+            or not self._save
+            or self.saved
+            or (chosen.last_step is not None and self.step != chosen.last_step)
+        ):
             return None
         inputs = call.save_inputs(MAX_BYTES, copy=True)
         return None if inputs.reason else inputs

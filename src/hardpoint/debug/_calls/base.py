@@ -70,6 +70,12 @@ class Call(ABC):
         self.tier = "adapter"  # the tier that served it; the adapter serves memory and copies
         self.location = location
         self.states: list[tuple[Tool[Any], Any]] = []
+        #: Whether a device graph captures the call, which then runs at replays only: tools must not read values.
+        self.captured = self.is_captured()
+
+    def is_captured(self) -> bool:
+        """Whether the current stream captures a device graph."""
+        return False
 
     def header(self) -> Report:
         """The first fields of every report about this call."""

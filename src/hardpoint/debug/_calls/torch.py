@@ -14,6 +14,7 @@ from hardpoint.debug._calls import schema
 from hardpoint.debug._calls.base import Call, Comparison, Report, SavedInputs, Storage
 from hardpoint.debug._calls.torch_copy import copied_bytes, copy, dtype_name, replace, tensors
 from hardpoint.ops.torch_overloads import OVERWRITES
+from hardpoint.torch import _adapter
 
 
 def describe_tensor(tensor: torch.Tensor) -> Report:
@@ -43,6 +44,9 @@ def _describe(value: Any, values: bool) -> Any:
 
 class TorchCall(Call):
     """A call of an ATen overload."""
+
+    def is_captured(self) -> bool:
+        return bool(_adapter.load().is_current_stream_capturing())
 
     def describe_arguments(self, values: bool) -> Report:
         return {name: _describe(value, values) for name, value in schema.by_name(self.name, self.arguments).items()}
