@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import threading
@@ -329,3 +330,18 @@ def test_from_several_threads():
         for thread in threads:
             thread.join()
     assert compared.counts == {"right": 120}
+
+
+def test_compared_tensors_are_freed_at_once() -> None:
+    x = torch.randn(64, 64, device="sim", requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        with hardpoint.compare("stop") as compared:
+            before = torch.sim.memory_allocated()
+            y = (x @ x).relu()
+            del y
+            assert torch.sim.memory_allocated() == before
+    finally:
+        gc.enable()
+    assert compared.counts["right"] == 2

@@ -136,15 +136,21 @@ def end(call: Call, results: list[Any], tier: str) -> None:
     _leave(call)
     call.results = results
     call.tier = tier or call.tier
-    for tool, state in call.states:
+    for tool, state in _take_states(call):
         tool.end(call, state)
 
 
 def fail(call: Call, message: str) -> None:
     """The operator raised."""
     _leave(call)
-    for tool, state in call.states:
+    for tool, state in _take_states(call):
         tool.fail(call, state, message)
+
+
+def _take_states(call: Call) -> list[tuple[Tool[Any], Any]]:
+    # A state may refer to its call: the cycle would keep tensors, and the graph of autograd, until they are collected.
+    states, call.states = call.states, []
+    return states
 
 
 def _leave(call: Call) -> None:
