@@ -86,7 +86,7 @@ def test_a_wrong_kernel_is_named_saved_and_replayed(tmp_path: Path):
     assert "hardpoint replay calls/aten.mul.Tensor-1.call" in done.stderr
     again = run("replay", "calls/aten.mul.Tensor-1.call", folder=tmp_path)
     assert again.returncode == 0, again.stderr  # the plug-in's kernel is correct
-    assert "aten::mul.Tensor (vendor" in again.stdout
+    assert "aten::mul.Tensor (vendor, wrong.py:7): right" in again.stdout  # where the program called it
     assert "us on sim" in again.stdout
     script = run("replay", "calls/aten.mul.Tensor-1.call", "--script", "report.py", folder=tmp_path)
     assert script.returncode == 0

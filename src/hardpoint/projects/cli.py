@@ -107,12 +107,13 @@ def wheel(
     to: Annotated[Path, typer.Option(help="Output folder.")] = Path("dist"),
 ) -> None:
     """Build the wheel of the project in this folder and check it: symbols, dependencies, entry point, loading."""
+    from hardpoint.debug._tool.paths import shown
     from hardpoint.projects import wheel_check
 
     if check is None:
         project = _project()
         check = _exit_on_failure(lambda: project.wheel(project.folder / to))
-        console.print(f"[green]built[/] {check}", highlight=False, soft_wrap=True)
+        console.print(f"[green]built[/] {shown(check)}", highlight=False, soft_wrap=True)
     try:
         findings = wheel_check.check(check)
     except RuntimeError as error:

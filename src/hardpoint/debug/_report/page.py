@@ -53,7 +53,8 @@ ol.next li::before { content: counter(next); position: absolute; left: 1em; top:
 ol.next b { font-weight: 650; } ol.next small { display: block; color: var(--muted); font-size: .93em; }
 .stack { display: flex; height: 26px; border-radius: 6px; overflow: hidden; background: var(--line); margin: .5em 0; }
 .stack span { min-width: 1px; }
-.bar { width: 100%; min-width: 5em; height: .7em; border-radius: 4px; background: var(--line); overflow: hidden; }
+.bar { width: 100%; min-width: 5em; height: .7em; margin-top: .4em; border-radius: 4px; background: var(--line);
+  overflow: hidden; }
 .bar span { display: block; height: 100%; }
 span.vendor, i.vendor { background: var(--vendor); } span.portable, i.portable { background: var(--portable); }
 span.decomposition, i.decomposition { background: var(--decomposition); } span.cpu, i.cpu { background: var(--cpu); }

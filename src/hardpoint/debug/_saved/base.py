@@ -96,6 +96,8 @@ class SavedCall(ABC):
             cpu_us = float("nan")
         # Operators inside the call matter only if they are wrong themselves.
         reports = [r for r in compared.reports if r["operator"] == self.name or r["verdict"] == "wrong"]
+        for report in reports:
+            report["location"] = self.content["location"]  # not that of this function's callers
         if self.content["error"] and reports:
             reports[-1]["reason"] = f"no longer fails; error when saved: {self.content['error']}"
         return Replay(reports, device_us, cpu_us)
