@@ -10,6 +10,8 @@ import pytest
 from paddle import nn
 from paddle.device.cuda.graphs import CUDAGraph
 
+import hardpoint
+
 
 def capture(function):
     graph = CUDAGraph(paddle.CustomPlace("sim", 0))
@@ -70,3 +72,27 @@ def test_a_synchronization_is_refused():
     graph.replay()
     np.testing.assert_array_equal(result.numpy(), np.full(8, 3, "float32"))
     graph.reset()
+
+
+def test_tools_leave_captures_as_they_are(tmp_path):
+    x = paddle.ones([4])
+
+    def f():
+        return x * x + 1.0
+
+    f()
+    with (
+        hardpoint.compare("stop") as compared,
+        hardpoint.watch_nan("stop") as watched,
+        hardpoint.record(tmp_path, ops="phi::multiply") as recorded,
+    ):
+        graph, result = capture(f)
+    x.fill_(3.0)
+    graph.replay()
+    np.testing.assert_array_equal(result.numpy(), np.full(4, 10, "float32"))
+    graph.reset()
+    assert compared.counts["not compared"] >= 2
+    assert not compared.wrong
+    assert not watched.produced
+    assert recorded.files == []
+    assert recorded.skipped == {"in a graph capture": 1}

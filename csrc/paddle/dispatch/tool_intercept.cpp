@@ -102,6 +102,7 @@ class PythonCall {
   explicit PythonCall(Call& call) : call_(call) {}
   const std::string& name() const { return call_.kernel.op->name; }
   std::string dtype() const { return phi::DataTypeToString(call_.kernel.dtype); }
+  bool captured() const { return stream_of(call_.context).capture() != nullptr; }
   py::list inputs() const {
     py::list list;
     for (int i = 0; i < call_.num_inputs(); ++i) {
@@ -209,6 +210,7 @@ void bind_tool_intercept(py::module_& module) {
   py::class_<PythonCall>(module, "Call")
       .def_property_readonly("name", &PythonCall::name)
       .def_property_readonly("dtype", &PythonCall::dtype)
+      .def_property_readonly("captured", &PythonCall::captured)
       .def("inputs", &PythonCall::inputs)
       .def("attributes", &PythonCall::attributes)
       .def("outputs", &PythonCall::outputs)

@@ -40,6 +40,9 @@ class PaddleCall(Call):
         self.attributes = native.attributes()
         super().__init__(native.name, [*self.inputs, *self.attributes], paddle_location())
 
+    def is_captured(self) -> bool:
+        return self.native.captured
+
     @property
     def kernel_name(self) -> str:
         """The name without its namespace."""

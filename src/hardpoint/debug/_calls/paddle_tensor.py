@@ -58,6 +58,8 @@ class NativeCall(Protocol):
 
     name: str
     dtype: str
+    #: Whether a device graph captures the call.
+    captured: bool
 
     def inputs(self) -> Nested: ...
 
