@@ -131,3 +131,24 @@ def test_bounds_in_the_wrong_order_are_refused():
     with pytest.raises(ValueError, match="max should be greater than or equal to min"):
         paddle.clip(x, 1.0, -1.0)
     assert x.clip_(-1.0, 1.0).tolist() == [-1, 0.5, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: paddle.topk(x, 9), "top"),
+        (lambda x: paddle.nn.functional.pad(x, [5, 0], mode="reflect", data_format="NCL"), "reflect"),
+        (lambda x: paddle.nn.functional.pad(x, [0, 3], mode="reflect", data_format="NCL"), "reflect"),
+    ],
+)
+def test_reading_past_a_tensor_is_refused(call, message):
+    x = paddle.ones([2, 2, 3])
+    with pytest.raises(ValueError, match=message):
+        call(x).numpy()
+    assert (x + x).numpy().sum() == 24
+
+
+@pytest.mark.parametrize("index", [3, -1])
+def test_one_hot_of_an_index_out_of_range_is_an_index_error(index):
+    with pytest.raises(IndexError, match=f"index {index} is out of bounds for dimension with size 3"):
+        paddle.nn.functional.one_hot(paddle.to_tensor([0, index]), 3).numpy()

@@ -61,6 +61,18 @@ def test_writing_rows(rng, counted):
     assert_on_device()
 
 
+@pytest.mark.parametrize("at", [(slice(None), ROWS, slice(1, 1)), (slice(2, 2), COLUMNS), (slice(1, 1), None, ROWS)])
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_writing_to_nothing(rng, at, as_tensor):
+    def write(x):
+        x = x.clone()
+        where = tuple(paddle.to_tensor(index) if isinstance(index, np.ndarray) else index for index in at)
+        x[where] = paddle.to_tensor(2.5) if as_tensor else 2.5
+        return x
+
+    assert_same(write, *numbers(rng, (3, 4, 5)), grad=True)
+
+
 VIEWS = {
     "gaps": lambda x: x[:, 1:3],
     "transposed": lambda x: x.transpose([1, 0, 2]) if isinstance(x, paddle.Tensor) else x.transpose(1, 0, 2),

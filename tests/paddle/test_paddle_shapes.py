@@ -240,8 +240,17 @@ def test_more_creation(counted):
 
 
 def test_repeats(rng, counted):
-    assert_same(lambda a: paddle.repeat_interleave(a, 3, 1), numbers(rng, 2, 3, 4))
+    for axis in (0, 1, -1):
+        assert_same(lambda a, d=axis: paddle.repeat_interleave(a, 3, d), numbers(rng, 2, 3, 4), grad=True)
     assert_on_device()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "float32"])
+def test_masks_of_sequences(counted, dtype):
+    for lengths in (np.array([3, 0, 5, 9]), np.array([[1], [4]], "int32")):
+        assert_same(lambda x: F.sequence_mask(x, 6, dtype), lengths)
+    assert_on_device()
+    assert_same(lambda x: F.sequence_mask(x, dtype=dtype), np.array([3, 0, 5]))
 
 
 def test_empty_tensors(rng):
@@ -249,6 +258,42 @@ def test_empty_tensors(rng):
         assert_same(program, numbers(rng, 0, 3))
     assert_same(lambda a: paddle.gather(a, t(np.zeros(0, "int64"))), numbers(rng, 4, 3))
     assert_same(lambda a: paddle.expand(a, [2, 0, 3]), numbers(rng, 0, 3))
+
+
+# Empty tensors have no memory. Shapes: of the tensor.
+EMPTY = {
+    "softmax": F.softmax,
+    "log_softmax": F.log_softmax,
+    "pad": lambda x: F.pad(x, [1, 1] * x.ndim, value=2.5),
+    "one_hot": lambda x: F.one_hot(x.astype("int64"), 4),
+    "linear": lambda x: x @ paddle.ones([x.shape[-1], 3]),
+    "product over nothing": lambda x: x.t() @ x,
+    "sum": lambda x: x.sum(-1),
+    "prod": lambda x: x.prod(0),
+    "where": lambda x: paddle.where(x > 0, x, -x),
+    "take_along_axis": lambda x: paddle.take_along_axis(x, paddle.zeros_like(x, dtype="int64"), 0),
+    "tile": lambda x: paddle.tile(x, [2, 2]),
+    "stack": lambda x: paddle.stack([x, x]),
+    "cumsum": lambda x: x.cumsum(0),
+    "sort": lambda x: x.sort(-1),
+    "roll": lambda x: x.roll(1, 0),
+    "index_select": lambda x: paddle.index_select(paddle.ones([2, 3]), x.flatten().astype("int64")),
+    "full_like": lambda x: paddle.full_like(x, 2.5),
+}
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+@pytest.mark.parametrize("name", EMPTY)
+def test_operators_on_empty_tensors(name, shape):
+    assert_same(EMPTY[name], np.zeros(shape, "float32"))
+
+
+@pytest.mark.parametrize("function", [F.softmax, lambda x: F.pad(x, [1, 1, 1, 1]), lambda x: x.t() @ x])
+def test_gradients_of_empty_tensors(function):
+    x = paddle.zeros([0, 3])
+    x.stop_gradient = False
+    function(x).sum().backward()
+    assert x.grad.shape == [0, 3]
 
 
 REARRANGED = {

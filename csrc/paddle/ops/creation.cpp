@@ -44,6 +44,33 @@ bool fill_grad(Call& call) {
 
 bool fill(Call& call) { return fill_with(call, call.allocate(0), call.attr<phi::Scalar>(0)); }
 
+// ---- Masks
+
+// True where the position in the last dimension is below the length. Input: lengths. Attributes: maxlen, out_dtype.
+// Without maxlen, the CPU tier finds the largest length.
+bool sequence_mask_scalar(Call& call) {
+  static StandardOp arange("arange");
+  static PointwiseOp less("lt");
+  const DenseTensor& lengths = *call.input(0);
+  const int64_t size = call.integer(0), sizes[] = {size};
+  if (!call.inputs_ready() || lengths.numel() == 0 || size <= 0 || lengths.dims().size() >= kMaxKernelRank ||
+      !is_integer(to_core(call.kernel.dtype))) {
+    return false;
+  }
+  auto dims = common::vectorize(lengths.dims());
+  dims.push_back(size);
+  call.output(0)->Resize(common::make_ddim(dims));
+  call.context.Alloc(call.output(0), call.attr<phi::DataType>(1));
+  const View out = view(*call.output(0));
+  ShapedView column(call.view_of(0));
+  column.unsqueeze(column.ndim());
+  const Temporary positions(call.device, column.view().dtype, 1, sizes);
+  const Temporary mask(call.device, DType::kBool, out.ndim, out.sizes);
+  return hp::ops::arange(arange.on(call.device), call.device, positions, int64_t{0}, int64_t{1}) &&
+         less(call.device, mask, {positions, column}) && copy(copy_op.on(call.device), call.device, out, mask) &&
+         count_decomposed(call);
+}
+
 // ---- Uninitialized tensors
 
 bool empty(Call& call) {

@@ -120,8 +120,9 @@ bool index_elementwise_get_grad(Call& call) {
 bool write(Call& call, const Selection& selected, const Temporary& values) {
   View out;
   return allocate_copy(call, *call.output(0), *call.input(0), out) &&
-         hp::ops::index_put(index_put_op.on(call.device), call.device, selected.view_in(out), values, selected.indices,
-                            selected.first, hp::ops::ScatterOp::kSet) &&
+         (values.view().numel() == 0 ||
+          hp::ops::index_put(index_put_op.on(call.device), call.device, selected.view_in(out), values, selected.indices,
+                             selected.first, hp::ops::ScatterOp::kSet)) &&
          count_decomposed(call);
 }
 

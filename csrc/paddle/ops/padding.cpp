@@ -58,6 +58,13 @@ struct SpatialPadding {
     for (int d = 0; d < 3; ++d) before[first + d] = amounts[4 - 2 * d];
     return true;
   }
+  // Whether the reflected elements are inside of x; else Paddle's CPU kernel raises an error.
+  bool can_reflect(const DenseTensor& x) const {
+    for (int d = 0; d < 3; ++d) {
+      if (std::max(amounts[2 * d], amounts[2 * d + 1]) >= x.dims()[(last ? 3 : 4) - d]) return false;
+    }
+    return true;
+  }
   std::vector<int64_t> amounts;
   std::array<int64_t, 5> before{};
   bool last;
@@ -69,7 +76,10 @@ bool pad3d(Call& call) {
   if (!call.inputs_ready() || call.input(0)->dims().size() != 5 || !padding.read(call)) return false;
   const auto& mode = call.attr<std::string>(1);
   if (mode == "constant") return pad_by(call, padding.before.data(), call.real(2));
-  if (padding.last || call.input(0)->numel() == 0 || (mode != "reflect" && mode != "replicate")) return false;
+  if (padding.last || call.input(0)->numel() == 0 || (mode != "reflect" && mode != "replicate") ||
+      (mode == "reflect" && !padding.can_reflect(*call.input(0)))) {
+    return false;
+  }
   const View x = call.view_of(0), out = call.allocate(0);
   const bool done =
       mode == "reflect"

@@ -430,6 +430,15 @@ bool meshgrid_grad(Call& call) {
 }
 
 // Attributes: repeats, dim.
+
+// The shape of the repeated tensor, with the repetitions as a dimension of their own after `dim`.
+ShapedView with_repetitions(const View& x, int dim, int64_t times) {
+  ShapedView repeated(x);
+  repeated.unsqueeze(dim + 1);
+  repeated.size(dim + 1) = times;
+  return repeated;
+}
+
 bool repeat_interleave(Call& call) {
   const DenseTensor* x = call.input(0);
   if (!supports_shape(x) || !can_copy(call) || x->numel() == 0 || x->dims().size() >= kMaxKernelRank) return false;
@@ -437,10 +446,26 @@ bool repeat_interleave(Call& call) {
   const int dim = static_cast<int>(wrap_dim(call.integer(1), x->dims().size()));
   if (times <= 0 || x->dims().size() == 0 || call.output(0)->dims()[dim] != times * x->dims()[dim]) return false;
   const View from = call.view_of(0), out = call.allocate(0);
-  ShapedView repeated(from);
-  repeated.unsqueeze(dim + 1);
-  repeated.size(dim + 1) = times;
+  const ShapedView repeated = with_repetitions(from, dim, times);
   return copy_to(call, ShapedView(out.data, out.dtype, repeated.ndim(), repeated.view().sizes), repeated) &&
+         count_decomposed(call);
+}
+
+// Inputs: x, out_grad.
+bool repeat_interleave_grad(Call& call) {
+  const DenseTensor& grad = *call.input(1);
+  const int ndim = grad.dims().size();
+  if (!supports_shape(&grad) || !can_copy(call) || grad.numel() == 0 || ndim == 0 || ndim >= kMaxKernelRank) {
+    return false;
+  }
+  const int64_t times = call.integer(0);
+  const int dim = static_cast<int>(wrap_dim(call.integer(1), ndim));
+  if (times <= 0 || grad.dims()[dim] != times * call.output(0)->dims()[dim]) return false;
+  const View out = call.allocate(0);
+  const ShapedView repeated = with_repetitions(out, dim, times);
+  const View from = call.view_of(1);
+  return sum_to(call.device, with_repetitions(out, dim, 1),
+                ShapedView(from.data, from.dtype, repeated.ndim(), repeated.view().sizes)) &&
          count_decomposed(call);
 }
 

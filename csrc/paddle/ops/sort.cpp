@@ -27,9 +27,9 @@ bool topk(Call& call) {
   if (!supports_sort(call)) return false;
   const View x = call.view_of(0);
   const int64_t axis = wrap_dim(call.integer(1), x.ndim);
-  if (call.attr<phi::Scalar>(0).FromTensor()) {  // not known when Paddle infers the shape
-    auto dims = call.input(0)->dims();
-    if (call.integer(0) < 1 || call.integer(0) > dims[axis]) return false;
+  auto dims = call.input(0)->dims();
+  if (call.integer(0) < 1 || call.integer(0) > dims[axis]) return false;  // refused by Paddle's CPU kernel
+  if (call.attr<phi::Scalar>(0).FromTensor()) {                           // not known when Paddle infers the shape
     dims[axis] = call.integer(0);
     for (int i : {0, 1}) call.output(i)->Resize(dims);
   }

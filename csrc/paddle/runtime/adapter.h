@@ -32,11 +32,13 @@ inline DType to_core(phi::DataType dtype) {
 }
 
 // Borrows the tensor's memory, shape and strides: the tensor must outlive the view and keep its shape. Returns an
-// undefined view if the tensor has no memory; the view's dtype is kNone if core has no such dtype.
+// undefined view if the tensor has elements but no memory; the view's dtype is kNone if core has no such dtype.
 inline View view(const DenseTensor& tensor) {
   const auto& dims = tensor.dims();
-  if (!tensor.initialized() || tensor.strides().size() != dims.size()) return {};
-  return {const_cast<void*>(tensor.data()), to_core(tensor.dtype()), dims.size(), dims.Get(), tensor.strides().Get()};
+  const bool has_memory = tensor.initialized();
+  if (dims.size() < 0 || tensor.strides().size() != dims.size() || (!has_memory && tensor.numel() != 0)) return {};
+  void* const data = has_memory ? const_cast<void*>(tensor.data()) : nullptr;
+  return {data, to_core(tensor.dtype()), dims.size(), dims.Get(), tensor.strides().Get()};
 }
 
 // Paddle's stream handles are core streams, created by `create_stream` in device_interface.cpp.

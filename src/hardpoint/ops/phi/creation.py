@@ -11,4 +11,4 @@ KERNELS: Kernels = {
     "eye": {"eye": PLAIN},
 }
 
-COMPOSED = ("assign_value", "fill_grad")
+COMPOSED = ("assign_value", "fill_grad", "sequence_mask_scalar")

@@ -25,5 +25,6 @@ COMPOSED = (
         "tile_grad",
     ),
     *("expand", "expand_grad", "expand_as", "expand_as_grad", "broadcast_tensors", "broadcast_tensors_grad"),
-    *("meshgrid", "meshgrid_grad", "diag", "diag_grad", "diagonal", "diagonal_grad", "trace", "repeat_interleave"),
+    *("meshgrid", "meshgrid_grad", "diag", "diag_grad", "diagonal", "diagonal_grad", "trace"),
+    *("repeat_interleave", "repeat_interleave_grad"),
 )
