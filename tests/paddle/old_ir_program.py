@@ -19,6 +19,8 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 
+import hardpoint
+
 FLOATS, NARROW = ("float64", "float32"), ("float16", "bfloat16")
 REALS = (*FLOATS, *NARROW)
 INTEGERS = ("int32", "int64")
@@ -221,6 +223,7 @@ def main(device: str) -> None:
             except Exception as error:
                 found = f"{type(error).__name__}: {error}"[-600:]
             print(json.dumps({"case": f"{name}-{dtype}", "difference": found}), flush=True)
+    print("on the CPU:", json.dumps([name for name, tiers in hardpoint.counters().items() if "cpu" in tiers]))
 
 
 if __name__ == "__main__":

@@ -476,6 +476,13 @@ def test_one_hot(rng, counted):
     assert_on_device()
 
 
+def test_one_hot_of_labels_of_other_ranks(counted):
+    """Paddle's tensor-parallel cross entropy encodes them, and expects zeros."""
+    found = F.one_hot(paddle.to_tensor([1, -1, 3, 2]), 3)
+    np.testing.assert_array_equal(found.numpy(), np.eye(4, 3)[[1, 3, 3, 2]])
+    assert_on_device()
+
+
 # ---- Resampling and padding
 
 RESAMPLED = {

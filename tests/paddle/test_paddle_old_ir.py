@@ -15,12 +15,18 @@ FAMILIES = re.findall(r'^    "(\w+)": \(', PROGRAM.read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def differences() -> dict[str, dict[str, str]]:
-    """How results and gradients differ from the CPU, by operator and dtype."""
+def printed() -> list[str]:
+    """The lines that the program prints."""
     run = subprocess.run([sys.executable, PROGRAM, "sim"], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr[-2000:]
+    return run.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def differences(printed: list[str]) -> dict[str, dict[str, str]]:
+    """How results and gradients differ from the CPU, by operator and dtype."""
     found: dict[str, dict[str, str]] = {}
-    for line in run.stdout.splitlines():
+    for line in printed:
         if line.startswith("{"):
             record = json.loads(line)
             name, dtype = record["case"].rsplit("-", 1)
@@ -36,3 +42,9 @@ def test_results_and_gradients_have_the_dtype_and_values_of_the_cpu(differences,
 def test_every_operator_of_the_program_is_checked(differences):
     assert sorted(differences) == sorted(FAMILIES)
     assert sum(map(len, differences.values())) > 250
+
+
+def test_products_run_on_the_device(printed):
+    (names,) = [json.loads(line.removeprefix("on the CPU: ")) for line in printed if line.startswith("on the CPU: ")]
+    assert names  # other operators of the program
+    assert not {"phi::prod", "phi::prod_infer"} & set(names)

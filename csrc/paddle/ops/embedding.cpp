@@ -51,19 +51,22 @@ bool embedding_grad(Call& call) {
   return fill(call.device, ShapedView(row, out.dtype, 1, &width), 0);
 }
 
-// Attribute: num_classes.
+// Attribute: num_classes. An index out of range gives a row of zeros, which Paddle's tensor-parallel cross entropy needs:
+// each rank encodes the labels of all ranks.
 bool one_hot(Call& call) {
-  static StandardOp scatter("scatter");
+  static StandardOp arange("arange");
+  static PointwiseOp equal("eq");
   if (!call.inputs_ready() || !is_index(*call.input(0))) return false;
   const View indices = call.view_of(0), out = call.allocate(0);
+  if (out.numel() == 0) return true;
   ShapedView column(indices);
   column.unsqueeze(indices.ndim);
+  const int64_t classes[] = {out.sizes[out.ndim - 1]};
   if (out.ndim != column.ndim()) return false;
-  const Temporary one(call.device, out.dtype, 0, nullptr);
-  ShapedView ones(one);
-  return fill(call.device, one, 1) && fill(call.device, out, 0) &&
-         hp::ops::scatter(scatter.on(call.device), call.device, out, column,
-                          ones.expand(column.ndim(), column.view().sizes), indices.ndim, hp::ops::ScatterOp::kSet) &&
+  const Temporary numbers(call.device, indices.dtype, 1, classes);
+  const Temporary hits(call.device, DType::kBool, out.ndim, out.sizes);
+  return hp::ops::arange(arange.on(call.device), call.device, numbers, int64_t{0}, int64_t{1}) &&
+         equal(call.device, hits, {column, numbers}) && copy(copy_op.on(call.device), call.device, out, hits) &&
          count_decomposed(call);
 }
 

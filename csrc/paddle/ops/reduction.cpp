@@ -35,6 +35,7 @@ bool mean_raw(Call& call) {
 }
 bool prod(Call& call) { return reduce(call, hp::ops::prod, dims_or_all(call, 0, 2), call.attr<bool>(1)); }
 // Attributes: dims, keep_dim.
+bool prod_infer(Call& call) { return reduce(call, hp::ops::prod, call.integers(0), call.attr<bool>(1)); }
 bool max(Call& call) { return reduce(call, hp::ops::amax, call.integers(0), call.attr<bool>(1)); }
 bool min(Call& call) { return reduce(call, hp::ops::amin, call.integers(0), call.attr<bool>(1)); }
 bool amax(Call& call) { return max(call); }

@@ -6,7 +6,7 @@ KERNELS: Kernels = {
     "sum": {"sum": PLAIN, "sum_raw": PLAIN, "reduce_as": PLAIN},
     "nansum": {"nansum": PLAIN},
     "mean": {"mean": PLAIN, "mean_all": PLAIN, "mean_raw": PLAIN},
-    "prod": {"prod": PLAIN},
+    "prod": {"prod": PLAIN, "prod_infer": PLAIN},
     "amax": {"max": PLAIN, "amax": PLAIN},
     "amin": {"min": PLAIN, "amin": PLAIN},
     "any": {"any": PLAIN},
