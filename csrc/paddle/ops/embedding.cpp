@@ -51,8 +51,8 @@ bool embedding_grad(Call& call) {
   return fill(call.device, ShapedView(row, out.dtype, 1, &width), 0);
 }
 
-// Attribute: num_classes. An index out of range gives a row of zeros, which Paddle's tensor-parallel cross entropy needs:
-// each rank encodes the labels of all ranks.
+// Attribute: num_classes. An index out of range gives a row of zeros. Paddle's tensor-parallel cross entropy needs
+// that: each rank encodes the labels of all ranks.
 bool one_hot(Call& call) {
   static StandardOp arange("arange");
   static PointwiseOp equal("eq");
