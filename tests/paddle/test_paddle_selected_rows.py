@@ -67,6 +67,21 @@ def test_optimizers_do_the_steps_of_dense_gradients(counted, name, lookups):
     assert_on_device(counted)
 
 
+@pytest.mark.parametrize("lookups", [1, 2])
+@pytest.mark.parametrize("name", ["SGD", "Momentum"])
+def test_in_the_cpu_tier(name, lookups):
+    """As on a device of memory and copies only."""
+
+    def make(**given):
+        return getattr(paddle.optimizer, name)(0.05, **given)
+
+    losses, weight = train("cpu", False, make, lookups)
+    with hardpoint.fallback("phi::.*=cpu"):
+        found, found_weight = train("sim:0", True, make, lookups)
+    np.testing.assert_allclose(found, losses, rtol=2e-5)
+    np.testing.assert_allclose(found_weight, weight, rtol=1e-4, atol=1e-5)
+
+
 def test_lazy_adam_leaves_other_rows_alone(counted):
     def make(**given):
         return paddle.optimizer.Adam(0.05, lazy_mode=True, **given)

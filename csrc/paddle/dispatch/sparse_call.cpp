@@ -88,7 +88,8 @@ class SparseStaging {
     const phi::DenseTensorMeta meta(from.dtype(), from.dims(), from.layout());
     if (!meta.valid()) return to;
     to.set_meta(meta);
-    if (!from.has_allocation()) return to;
+    // In a backward pass, memory of size 0 stands for an input of which only the shape is used.
+    if (!from.has_allocation() || (!from.initialized() && from.numel() != 0)) return to;
     void* data = host_->Alloc(&to, from.dtype());
     const size_t bytes = static_cast<size_t>(from.numel()) * phi::SizeOf(from.dtype());
     if (bytes != 0) call_.device.copy_to_host(data, from.data(), bytes, stream_);
@@ -180,6 +181,11 @@ class SparseStaging {
       if (to.rows() != from.rows()) {
         to.set_rows(from.rows());
         to.SyncIndex();
+      }
+      // If there are several of these gradients, Paddle adds them on the CPU, wherever they are.
+      if (in_backward() && from.value().has_allocation()) {
+        *to.mutable_value() = from.value();
+        return;
       }
       return to_device(*to.mutable_value(), from.value());
     }
