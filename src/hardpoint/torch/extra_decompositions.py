@@ -66,7 +66,7 @@ def lstsq(
     if (
         driver not in ("gels", "gelsy", "gelsd", "gelss")
         or a.dim() < 2
-        or right.dim() < 2
+        or right.dim() != a.dim()
         or a.shape[-2] != right.shape[-2]
         or a.dtype != b.dtype
         or outputs != (a.dtype, real, torch.int64, real)

@@ -157,6 +157,25 @@ def test_least_squares(shape: tuple[int, ...], driver: str, dtype: torch.dtype, 
     assert cpu_calls() == []
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((1, 4, 3), (4, 2)), ((2, 4, 3), (4, 5)), ((4, 3), (2, 4, 5)), ((5, 2, 4, 3), (2, 4, 1)), ((2, 4, 3), (1, 4, 2))],
+    ids=str,
+)
+def test_lstsq_of_other_ranks_is_torchs(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = torch.randn(left), torch.randn(right)
+    results = []
+    for device in ("cpu", "sim"):
+        try:
+            results.append(torch.linalg.lstsq(a.to(device), b.to(device)).solution.cpu())
+        except RuntimeError as error:
+            results.append(str(error))
+    if isinstance(results[0], torch.Tensor):
+        torch.testing.assert_close(results[1], results[0], rtol=1e-3, atol=1e-3)
+    else:
+        assert results[1] == results[0]
+
+
 def test_random_operators_are_not_decomposed() -> None:
     # The numbers for a seed must not depend on the tier.
     for name in ("aten::native_dropout", "aten::exponential_", "aten::normal_", "aten::uniform_"):
