@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tvm_ffi import libinfo
 
 ROOT = Path(__file__).parent.parent
 #: Persistent build folders, so that a second run compiles nothing.
@@ -37,6 +38,19 @@ def built(request: pytest.FixtureRequest) -> tuple[str, Path]:
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     return request.param, folder
+
+
+@pytest.mark.slow
+def test_any_files_can_share_a_translation_unit(tmp_path: Path) -> None:
+    """A new file in csrc/core or csrc/ops changes which files CMake compiles together."""
+    sources = sorted(path for folder in ("core", "ops") for path in (ROOT / "csrc" / folder).rglob("*.cpp"))
+    assert len(sources) > 50
+    every = tmp_path / "every.cpp"
+    every.write_text("".join(f'#include "{path}"\n' for path in sources))
+    folders = (ROOT / "csrc", ROOT / "include", libinfo.find_include_path(), libinfo.find_dlpack_include_path())
+    command = [_tool("g++"), "-std=c++17", "-fsyntax-only", "-Wno-subobject-linkage", *(f"-I{f}" for f in folders)]
+    done = subprocess.run([*command, str(every)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
 
 
 @pytest.mark.slow

@@ -37,8 +37,8 @@ struct Correlation {
 constexpr int64_t kMaxTaps = 512;  // limit of the vectorized kernels
 constexpr int64_t kRows = 12;      // a multiple of every tile height
 constexpr int64_t kMinPanelRows = 4;
-constexpr int64_t kColumns = 128;     // a multiple of every tile width; kernels read up to this far beyond the end
-constexpr int64_t kChannelTail = 16;  // zeros after a padded channel: one vector
+constexpr int64_t kTileColumns = 128;  // a multiple of every tile width; kernels read up to this far beyond the end
+constexpr int64_t kChannelTail = 16;   // zeros after a padded channel: one vector
 
 // Adds missing leading spatial dimensions of size 1.
 void spatial(const View& view, int64_t (&strides)[5], int64_t (*sizes)[3]) {
@@ -85,7 +85,7 @@ struct Padded {
     return pad;
   }
   static int64_t bytes(const Padding& g, DType dtype) {
-    return (g.batch * g.channels * g.channel + kColumns) * info(accumulator(dtype)).bytes;
+    return (g.batch * g.channels * g.channel + kTileColumns) * info(accumulator(dtype)).bytes;
   }
   Padded(Device& device, const View& tensor, const Padding& geometry)
       : geometry(geometry), call(kernels(), device, {tensor.dtype}), scratch(device, bytes(geometry, tensor.dtype)) {
@@ -165,16 +165,16 @@ int64_t partition(Application& a, int64_t batch) {
   constexpr int64_t kWorth = 1 << 19, kEnough = 8, kSourceElements = 1 << 16;
   const int64_t all = (a.grid[0] - 1) * a.pitch[0] + (a.grid[1] - 1) * a.pitch[1] + a.grid[2];
   const int64_t depth = std::max<int64_t>(1, a.channels * a.taps.count), every = batch * a.groups;
-  int64_t max_block = std::clamp<int64_t>(kSourceElements / a.channels, kColumns, 4096);
+  int64_t max_block = std::clamp<int64_t>(kSourceElements / a.channels, kTileColumns, 4096);
   a.block_rows = round_up(a.rows, kRows);
   for (;;) {
-    a.block = round_up(ceil_div(all, ceil_div(all, max_block)), kColumns);
+    a.block = round_up(ceil_div(all, ceil_div(all, max_block)), kTileColumns);
     a.blocks = ceil_div(all, a.block);
     a.row_blocks = ceil_div(a.rows, a.block_rows);
     const int64_t work = std::min(a.block, all) * std::min(a.block_rows, a.rows) * depth;
     if (every * a.blocks * a.row_blocks >= kEnough || work <= kWorth) break;
-    if (max_block > kColumns && a.block > kColumns) {
-      max_block = std::max(kColumns, max_block / 2);
+    if (max_block > kTileColumns && a.block > kTileColumns) {
+      max_block = std::max(kTileColumns, max_block / 2);
     } else if (a.block_rows > 2 * kRows && a.rows > 2) {
       a.block_rows = round_up(a.block_rows / 2, kRows);
     } else {

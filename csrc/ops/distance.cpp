@@ -9,14 +9,14 @@ namespace {
 
 int norm_of(double p) { return p == 0 ? 0 : p == 1 ? 1 : p == 2 ? 2 : std::isinf(p) ? 3 : 4; }
 
-bool can_run_portable(const OpBinding& binding, const View& self) {
+bool can_measure(const OpBinding& binding, const View& self) {
   return binding.portable_allowed && (self.dtype == DType::kF32 || self.dtype == DType::kF64);
 }
 
 bool forward(const OpBinding& binding, Device& device, const View& out, const View& a, const View& b, double p,
              bool pairs) {
   static KernelTemplate kernels("distance:forward", {"T"}, {"NORM", "PAIRS"});
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_measure(binding, a)) return false;
   TemplateCall call(kernels, device, {a.dtype}, {norm_of(p), pairs});
   const int64_t m = a.sizes[a.ndim - 1], all = out.numel(), group = device.group_size();
   const int64_t each = group == 1 ? call.rows_per_group(m) : group;
@@ -27,7 +27,7 @@ bool forward(const OpBinding& binding, Device& device, const View& out, const Vi
 bool backward(const OpBinding& binding, Device& device, const View& out, const View& grad, const View& a, const View& b,
               const View& distances, double p, bool pairs) {
   static KernelTemplate kernels("distance:backward", {"T"}, {"NORM", "PAIRS"});
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_measure(binding, a)) return false;
   TemplateCall call(kernels, device, {a.dtype}, {norm_of(p), pairs});
   const int64_t m = a.sizes[a.ndim - 1], all = a.numel() / m, columns = b.sizes[b.ndim - 2];
   const int64_t each = call.rows_per_group(m * columns);

@@ -13,7 +13,7 @@ constexpr int kFewSlots = 8, kSomeSlots = 40;
 constexpr int max_slots(size_t operands) { return operands == 1 ? 96 : operands == 2 ? 72 : 54; }
 
 template <int kSlots>
-struct Table {
+struct PointerTable {
   int64_t first[kSlots + 1], size[kSlots], together;
   double number[kSlots];
 };
@@ -43,7 +43,7 @@ bool overlap(const std::vector<View>& out, size_t begin, size_t end) {
 // Launches for up to kSlots tensors, starting at `begin`.
 template <int kSlots>
 void launch_some(TemplateCall& call, Operator& op, const Device& device, const ForeachCall& list, size_t begin) {
-  Table<kSlots> table;
+  PointerTable<kSlots> table;
   int64_t groups = 0, elements = 0;
   const size_t count = list.out.size();
   const auto add = [&](const std::vector<View>& views) {

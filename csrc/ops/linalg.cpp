@@ -18,7 +18,7 @@ int64_t batch(const View& tensor, int trailing = 2) {
   return count;
 }
 
-bool can_run_portable(const OpBinding& binding, const View& a) {
+bool can_factor(const OpBinding& binding, const View& a) {
   return binding.portable_allowed && (a.dtype == DType::kF32 || a.dtype == DType::kF64 || is_complex(a.dtype));
 }
 
@@ -237,7 +237,7 @@ bool solve_cholesky(const Kernels& kernels, Device& device, const View& x, const
 // Writes the determinant to `first`, or its sign to `first` and its logarithm to `second`.
 bool determinant(const OpBinding& binding, Device& device, const View& first, const View& second, const View& lu,
                  const View& pivots, const View& a) {
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(a));
   const Memory info(device, batch(a), DType::kI32);
   return kernels.copy(lu, a) && kernels.lu(lu.data, pivots.data, info.get(), rows(a), rows(a), true) &&
@@ -254,7 +254,7 @@ bool linalg_svd(const OpBinding& binding, Device& device, const View& u, const V
           {output(u), output(s), output(vh), output(info), input(a), attribute(full), attribute(compute_vectors)})) {
     return true;
   }
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   TemplateCall call(kernels, device, {a.dtype}, {compute_vectors});
   if (!call.available()) return false;
   const bool tall = rows(a) >= columns(a);
@@ -282,7 +282,7 @@ bool linalg_eigh(const OpBinding& binding, Device& device, const View& values, c
           {output(values), output(vectors), output(info), input(a), attribute(upper), attribute(compute_vectors)})) {
     return true;
   }
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   TemplateCall call(kernels, device, {a.dtype}, {upper, compute_vectors});
   if (!call.available()) return false;
   const int64_t n = columns(a), count = batch(a);
@@ -297,7 +297,7 @@ bool linalg_eigh(const OpBinding& binding, Device& device, const View& values, c
 bool linalg_lu_factor(const OpBinding& binding, Device& device, const View& lu, const View& pivots, const View& info,
                       const View& a, bool pivot) {
   if (call_vendor(binding, device, {output(lu), output(pivots), output(info), input(a), attribute(pivot)})) return true;
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(a));
   return kernels.copy(lu, a) && kernels.lu(lu.data, pivots.data, info.data, rows(a), columns(a), pivot) &&
          kernels.done();
@@ -306,7 +306,7 @@ bool linalg_lu_factor(const OpBinding& binding, Device& device, const View& lu, 
 bool lu_unpack(const OpBinding& binding, Device& device, const View& p, const View& l, const View& u, const View& lu,
                const View& pivots) {
   if (call_vendor(binding, device, {output(p), output(l), output(u), input(lu), input(pivots)})) return true;
-  if (!can_run_portable(binding, lu)) return false;
+  if (!can_factor(binding, lu)) return false;
   const Kernels kernels(binding, device, lu.dtype, batch(lu));
   const Buffer packed(device, lu, rows(lu), columns(lu));
   const Memory exchanged(device, pivots.numel(), DType::kI32);
@@ -316,7 +316,7 @@ bool lu_unpack(const OpBinding& binding, Device& device, const View& p, const Vi
 
 bool linalg_lu(const OpBinding& binding, Device& device, const View& p, const View& l, const View& u, const View& a) {
   if (call_vendor(binding, device, {output(p), output(l), output(u), input(a)})) return true;
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(a));
   const int64_t m = rows(a), n = columns(a);
   const Buffer lu(device, a, m, n);
@@ -331,7 +331,7 @@ bool linalg_lu_solve(const OpBinding& binding, Device& device, const View& resul
                   {output(result), input(lu), input(pivots), input(b), attribute(left), attribute(adjoint)})) {
     return true;
   }
-  if (!can_run_portable(binding, lu)) return false;
+  if (!can_factor(binding, lu)) return false;
   const Kernels kernels(binding, device, lu.dtype, batch(result));
   return solve(kernels, device, result, lu, pivots, b, left, adjoint) && kernels.done();
 }
@@ -342,7 +342,7 @@ bool linalg_solve(const OpBinding& binding, Device& device, const View& result, 
                   {output(result), output(lu), output(pivots), output(info), input(a), input(b), attribute(left)})) {
     return true;
   }
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(result)), factor(kernels, batch(a));
   const int64_t n = rows(a);
   return factor.copy(lu, a) && factor.lu(lu.data, pivots.data, info.data, n, n, true) &&
@@ -351,7 +351,7 @@ bool linalg_solve(const OpBinding& binding, Device& device, const View& result, 
 
 bool linalg_inv(const OpBinding& binding, Device& device, const View& inverse, const View& info, const View& a) {
   if (call_vendor(binding, device, {output(inverse), output(info), input(a)})) return true;
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(a));
   const int64_t n = rows(a);
   const Buffer lu(device, a, n, n);
@@ -379,7 +379,7 @@ bool linalg_det(const OpBinding& binding, Device& device, const View& result, co
 bool linalg_cholesky(const OpBinding& binding, Device& device, const View& factor, const View& info, const View& a,
                      bool upper) {
   if (call_vendor(binding, device, {output(factor), output(info), input(a), attribute(upper)})) return true;
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(a));
   const int64_t n = rows(a);
   const Buffer lower(device, a, n, n);
@@ -390,7 +390,7 @@ bool linalg_cholesky(const OpBinding& binding, Device& device, const View& facto
 
 bool cholesky_inverse(const OpBinding& binding, Device& device, const View& result, const View& factor, bool upper) {
   if (call_vendor(binding, device, {output(result), input(factor), attribute(upper)})) return true;
-  if (!can_run_portable(binding, factor)) return false;
+  if (!can_factor(binding, factor)) return false;
   const Kernels kernels(binding, device, factor.dtype, batch(factor));
   const int64_t n = rows(factor);
   const Buffer x(device, factor, n, n);
@@ -401,7 +401,7 @@ bool cholesky_inverse(const OpBinding& binding, Device& device, const View& resu
 bool cholesky_solve(const OpBinding& binding, Device& device, const View& result, const View& b, const View& factor,
                     bool upper) {
   if (call_vendor(binding, device, {output(result), input(b), input(factor), attribute(upper)})) return true;
-  if (!can_run_portable(binding, factor)) return false;
+  if (!can_factor(binding, factor)) return false;
   const Kernels kernels(binding, device, factor.dtype, batch(result));
   return kernels.copy(result, expanded(b, result, 2)) && solve_cholesky(kernels, device, result, factor, upper) &&
          kernels.done();
@@ -412,7 +412,7 @@ bool linalg_ldl_factor(const OpBinding& binding, Device& device, const View& ld,
   if (call_vendor(binding, device, {output(ld), output(pivots), output(info), input(a), attribute(hermitian)})) {
     return true;
   }
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(a));
   return kernels.copy(ld, a) && kernels.triangle(ld, ld, false, false) &&
          kernels.ldl(ld.data, pivots.data, info.data, rows(a), hermitian) && kernels.done();
@@ -423,7 +423,7 @@ bool linalg_ldl_solve(const OpBinding& binding, Device& device, const View& resu
   if (call_vendor(binding, device, {output(result), input(ld), input(pivots), input(b), attribute(hermitian)})) {
     return true;
   }
-  if (!can_run_portable(binding, ld)) return false;
+  if (!can_factor(binding, ld)) return false;
   const Kernels kernels(binding, device, ld.dtype, batch(result));
   const int64_t n = rows(result);
   const Buffer factors(device, result, n, n);
@@ -441,7 +441,7 @@ bool linalg_solve_triangular(const OpBinding& binding, Device& device, const Vie
                    attribute(unit)})) {
     return true;
   }
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(result));
   const int64_t n = rows(a), width = left ? columns(result) : rows(result);
   const Buffer triangle(device, result, n, n), x(device, result, n, width);
@@ -453,7 +453,7 @@ bool linalg_solve_triangular(const OpBinding& binding, Device& device, const Vie
 
 bool linalg_qr(const OpBinding& binding, Device& device, const View& q, const View& r, const View& a) {
   if (call_vendor(binding, device, {output(q), output(r), input(a)})) return true;
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(a));
   const int64_t m = rows(a), n = columns(a), count = std::min(m, n);
   const Buffer w(device, a, m, n);
@@ -468,7 +468,7 @@ bool linalg_qr(const OpBinding& binding, Device& device, const View& q, const Vi
 
 bool geqrf(const OpBinding& binding, Device& device, const View& reflections, const View& tau, const View& a) {
   if (call_vendor(binding, device, {output(reflections), output(tau), input(a)})) return true;
-  if (!can_run_portable(binding, a)) return false;
+  if (!can_factor(binding, a)) return false;
   const Kernels kernels(binding, device, a.dtype, batch(a));
   return kernels.copy(reflections, a) && kernels.reflections(reflections.data, tau.data, rows(a), columns(a)) &&
          kernels.done();
@@ -477,7 +477,7 @@ bool geqrf(const OpBinding& binding, Device& device, const View& reflections, co
 bool linalg_householder_product(const OpBinding& binding, Device& device, const View& result, const View& reflections,
                                 const View& tau) {
   if (call_vendor(binding, device, {output(result), input(reflections), input(tau)})) return true;
-  if (!can_run_portable(binding, result)) return false;
+  if (!can_factor(binding, result)) return false;
   const Kernels kernels(binding, device, result.dtype, batch(result));
   const Memory factors(device, tau.numel(), tau.dtype);
   return kernels.copy_vectors(factors, tau, result) && kernels.copy(result, reflections) &&
@@ -493,7 +493,7 @@ bool ormqr(const OpBinding& binding, Device& device, const View& result, const V
           {output(result), input(reflections), input(tau), input(other), attribute(left), attribute(of_transpose)})) {
     return true;
   }
-  if (!can_run_portable(binding, result)) return false;
+  if (!can_factor(binding, result)) return false;
   const Kernels kernels(binding, device, result.dtype, batch(result));
   const int64_t m = rows(reflections), width = left ? columns(result) : rows(result);
   const Buffer vectors(device, result, m, columns(reflections)), x(device, result, m, width);

@@ -9,7 +9,7 @@
 namespace hp::ops {
 namespace {
 
-constexpr int64_t kColumns = 64;      // COLUMNS in kernels/sources/normalization.c
+constexpr int64_t kNormColumns = 64;  // COLUMNS in kernels/sources/normalization.c
 constexpr int64_t kPartColumns = 16;  // PART_COLUMNS there, for groups of many work-items
 // Max work-groups for the weight and bias gradients: with one work-item per group, and with many.
 constexpr int64_t kMaxParts = 128, kMaxPartsOfGroups = 512;
@@ -55,7 +55,7 @@ bool rows_backward(const OpBinding& binding, Device& device, const View& out, co
   call.integer(rows).integer(n).integer(per_group).launch(binding.op, groups);
   if (parts) {
     finish.arg(grad_weight).arg(grad_bias).pointer(scratch.get()).integer(groups).integer(n);
-    finish.launch(binding.op, ceil_div(n, group_size == 1 ? kColumns : std::min(kPartColumns, group_size)));
+    finish.launch(binding.op, ceil_div(n, group_size == 1 ? kNormColumns : std::min(kPartColumns, group_size)));
   }
   return scope.done();
 }
@@ -74,7 +74,7 @@ void add_channel_shape(TemplateCall& call, const View& input, bool innermost) {
   }
 }
 int64_t channel_groups(const View& input, bool innermost) {
-  return innermost ? ceil_div(input.sizes[1], kColumns) : input.sizes[1];
+  return innermost ? ceil_div(input.sizes[1], kNormColumns) : input.sizes[1];
 }
 
 }  // namespace

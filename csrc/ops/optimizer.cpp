@@ -7,7 +7,7 @@
 namespace hp::ops {
 namespace {
 
-constexpr int kFewSlots = 4, kMaxSlots = 32;
+constexpr int kFewParameters = 4, kMaxParameters = 32;
 
 template <int kSlots>
 struct Lists {
@@ -68,9 +68,9 @@ bool launch_all(const OpBinding& binding, const Device& device, const Views& par
   if (params.empty()) return scope.done();
   if (!is_float(params[0].dtype)) return false;
   // Short lists use the small kernel, which wastes few parameters.
-  const bool wide = params.size() > kFewSlots && takes_many_arguments(device);
-  return (wide ? launch_slots<kMaxSlots>(binding, params, make, pack, finish)
-               : launch_slots<kFewSlots>(binding, params, make, pack, finish)) &&
+  const bool wide = params.size() > kFewParameters && takes_many_arguments(device);
+  return (wide ? launch_slots<kMaxParameters>(binding, params, make, pack, finish)
+               : launch_slots<kFewParameters>(binding, params, make, pack, finish)) &&
          scope.done();
 }
 

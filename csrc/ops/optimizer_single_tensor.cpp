@@ -9,7 +9,7 @@ using Tensors = std::initializer_list<View>;
 
 DType state_dtype(const OptimizerTensors& t) { return t.master.defined() ? t.master.dtype : t.param.dtype; }
 
-bool takes(const OpBinding& binding, const OptimizerTensors& t, Tensors state, Tensors scalars) {
+bool can_step(const OpBinding& binding, const OptimizerTensors& t, Tensors state, Tensors scalars) {
   if (!binding.portable_allowed || !is_float(t.param.dtype) || !is_float(t.grad.dtype)) return false;
   for (const View& tensor : state) {
     if (tensor.defined() && tensor.dtype != state_dtype(t)) return false;
@@ -32,7 +32,7 @@ void pack_tensors(TemplateCall& call, const OptimizerTensors& t, Tensors state, 
 template <class More>
 bool launch(const OpBinding& binding, Device& device, KernelTemplate& kernels, const OptimizerTensors& t, Tensors state,
             Tensors scalars, int flag, More more) {
-  if (!takes(binding, t, state, scalars)) return false;
+  if (!can_step(binding, t, state, scalars)) return false;
   TemplateCall call(kernels, device, {t.param.dtype, t.grad.dtype, state_dtype(t), scalars.begin()->dtype},
                     {t.master.defined(), flag});
   pack_tensors(call, t, state, scalars);
@@ -158,7 +158,7 @@ bool lamb_step(const OpBinding& binding, Device& device, const OptimizerTensors&
     return true;
   }
   HP_STEP_KERNELS("lamb_apply", "ADAPT");
-  if (!takes(binding, t, {direction, param_norm, norm}, {t.lr})) return false;
+  if (!can_step(binding, t, {direction, param_norm, norm}, {t.lr})) return false;
   TemplateCall call(kernels, device, {t.param.dtype, t.grad.dtype, state_dtype(t), t.lr.dtype},
                     {t.master.defined(), adapt});
   call.arg(t.param).arg(t.master).arg(direction).arg(param_norm).arg(norm).arg(t.lr).integer(t.param.numel());

@@ -17,7 +17,7 @@ struct PoolingShape {
   int64_t window() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
-bool takes(const OpBinding& binding, const View& self) {
+bool can_pool(const OpBinding& binding, const View& self) {
   return binding.portable_allowed && self.defined() && !is_complex(self.dtype);
 }
 
@@ -60,7 +60,7 @@ bool largest(const OpBinding& binding, Device& device, const View& out, const Vi
              const View& samples, const PoolingShape& g, Placement placement, int rank) {
   static KernelTemplate kernels("pooling:max", {"T"}, {"WINDOW"});
   // Kernels hold offsets within a plane in 32 bits.
-  if (!takes(binding, self) || size_of(g.planes.in) > INT32_MAX) return false;
+  if (!can_pool(binding, self) || size_of(g.planes.in) > INT32_MAX) return false;
   TemplateCall call(kernels, device, {self.dtype}, {placement});
   const int64_t rows = g.planes.count * g.planes.out[0] * g.planes.out[1];
   const int64_t per_group = call.rows_per_group(g.planes.out[2] * g.window());
@@ -73,7 +73,7 @@ bool largest(const OpBinding& binding, Device& device, const View& out, const Vi
 bool gather(const OpBinding& binding, Device& device, const View& grad_input, const View& grad, const View& indices,
             const PoolingShape& g) {
   static KernelTemplate kernels("pooling:gather", {"T"}, {"WINDOW"});
-  if (!takes(binding, grad)) return false;
+  if (!can_pool(binding, grad)) return false;
   TemplateCall call(kernels, device, {grad.dtype}, {kStrided});
   call.arg(grad_input).arg(grad).arg(indices).integer(grad_input.numel()).value(g);
   return call.run_elements(binding, grad_input.numel());
@@ -82,7 +82,7 @@ bool gather(const OpBinding& binding, Device& device, const View& grad_input, co
 bool scatter(const OpBinding& binding, Device& device, const View& to, const View& from, const View& indices, int rank,
              int add) {
   static KernelTemplate kernels("pooling:scatter", {"T"}, {"ADD"});
-  if (!takes(binding, from)) return false;
+  if (!can_pool(binding, from)) return false;
   TemplateCall call(kernels, device, {from.dtype}, {add});
   const SpatialShape planes = spatial_shape(from, to, rank);
   const int64_t per_group = call.rows_per_group(size_of(planes.in) + size_of(planes.out));
@@ -94,7 +94,7 @@ bool scatter(const OpBinding& binding, Device& device, const View& to, const Vie
 bool average(const OpBinding& binding, Device& device, const View& out, const View& self, const PoolingShape& g,
              Placement placement) {
   static KernelTemplate kernels("pooling:average", {"T"}, {"WINDOW"});
-  if (!takes(binding, self)) return false;
+  if (!can_pool(binding, self)) return false;
   TemplateCall call(kernels, device, {self.dtype}, {placement});
   const int64_t rows = g.planes.count * g.planes.out[0] * g.planes.out[1];
   const int64_t per_group = call.rows_per_group(g.planes.out[2] * g.window());
@@ -105,7 +105,7 @@ bool average(const OpBinding& binding, Device& device, const View& out, const Vi
 bool average_backward(const OpBinding& binding, Device& device, const View& grad_input, const View& grad,
                       const PoolingShape& g, Placement placement) {
   static KernelTemplate kernels("pooling:average_backward", {"T"}, {"WINDOW"});
-  if (!takes(binding, grad)) return false;
+  if (!can_pool(binding, grad)) return false;
   TemplateCall call(kernels, device, {grad.dtype}, {placement});
   const int64_t rows = g.planes.count * g.planes.in[0] * g.planes.in[1];
   const int64_t per_group = call.rows_per_group(4 * g.planes.in[2]);

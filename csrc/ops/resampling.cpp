@@ -37,7 +37,9 @@ void add_scales(TemplateCall& call, const SpatialShape& planes, DType type, Resa
   }
 }
 
-bool takes(const OpBinding& binding, const View& view) { return binding.portable_allowed && is_float(view.dtype); }
+bool can_resample(const OpBinding& binding, const View& view) {
+  return binding.portable_allowed && is_float(view.dtype);
+}
 
 // The kernel iterates over planes of `written` sizes, row by row.
 bool antialias(const OpBinding& binding, Device& device, KernelTemplate& kernels, const View& to, const View& from,
@@ -134,7 +136,7 @@ bool upsample_backward(const OpBinding& binding, Device& device, const View& gra
                    attribute(rank > 1 ? scales[1] : 0), attribute(rank > 2 ? scales[2] : 0)}))
     return true;
   static KernelTemplate kernels("resampling:backward", {"T", "S", "G"}, {"MODE"});
-  if (!takes(binding, grad)) return false;
+  if (!can_resample(binding, grad)) return false;
   PortableScope scope(binding);
   const DType scale = scale_type(grad.dtype, mode);
   TemplateCall call(kernels, device, {grad.dtype, scale, accumulator(grad.dtype)}, {static_cast<int>(mode)});
@@ -159,7 +161,7 @@ bool upsample_antialiased(const OpBinding& binding, Device& device, const View& 
     PortableScope scope(binding);
     return Bytes(binding, device, mode, align, true, scales).run(out, self) && scope.done();
   }
-  if (!takes(binding, self)) return false;
+  if (!can_resample(binding, self)) return false;
   PortableScope scope(binding);
   const ResamplingShape g{spatial_shape(self, out, 2), align};
   return antialias(binding, device, kernels, out, self, g, g.planes.out, mode, scales) && scope.done();
@@ -171,7 +173,7 @@ bool upsample_antialiased_backward(const OpBinding& binding, Device& device, con
                   {output(grad_input), input(grad), attribute(align), attribute(scales[0]), attribute(scales[1])}))
     return true;
   static KernelTemplate kernels("resampling_antialiased:backward", {"T", "S"}, {"CUBIC"});
-  if (!takes(binding, grad)) return false;
+  if (!can_resample(binding, grad)) return false;
   PortableScope scope(binding);
   const ResamplingShape g{spatial_shape(grad_input, grad, 2), align};
   return antialias(binding, device, kernels, grad_input, grad, g, g.planes.in, mode, scales) && scope.done();

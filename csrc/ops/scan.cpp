@@ -9,12 +9,12 @@
 namespace hp::ops {
 namespace {
 
-constexpr int64_t kColumns = 128;  // as in kernels/sources/scan.c
+constexpr int64_t kScanColumns = 128;  // as in kernels/sources/scan.c
 
-// Adds the last argument, the tasks per work-group, and launches. A task is up to kColumns neighboring rows.
-bool run(TemplateCall& call, const OpBinding& binding, const RowShape& rows) {
-  const int64_t tasks = rows.outer * ceil_div(rows.inner, kColumns);
-  const int64_t per_group = call.rows_per_group(rows.n * std::min(rows.inner, kColumns));
+// Adds the last argument, the tasks per work-group, and launches. A task is up to kScanColumns neighboring rows.
+bool run_scan(TemplateCall& call, const OpBinding& binding, const RowShape& rows) {
+  const int64_t tasks = rows.outer * ceil_div(rows.inner, kScanColumns);
+  const int64_t per_group = call.rows_per_group(rows.n * std::min(rows.inner, kScanColumns));
   return call.integer(per_group).run(binding, ceil_div(tasks, per_group));
 }
 
@@ -24,7 +24,7 @@ bool complex_scan(const OpBinding& binding, Device& device, const View& out, con
   if (out.dtype != self.dtype) return false;
   const RowShape rows(self, dim);
   TemplateCall call(kernels, device, {self.dtype}, {logarithm});
-  return run(call.arg(out).arg(self).integer(rows.outer).integer(rows.n).integer(rows.inner), binding, rows);
+  return run_scan(call.arg(out).arg(self).integer(rows.outer).integer(rows.n).integer(rows.inner), binding, rows);
 }
 
 bool scan(const OpBinding& binding, Device& device, const View& result, const View& input_view, int64_t dim, int rule) {
@@ -43,7 +43,7 @@ bool scan(const OpBinding& binding, Device& device, const View& result, const Vi
   TemplateCall call(rows.inner == 1 ? along : across, device, {self.dtype, accumulator(out.dtype), out.dtype}, {rule});
   call.arg(out).arg(self).integer(rows.outer).integer(rows.n);
   if (rows.inner > 1) call.integer(rows.inner);
-  return run(call, binding, rows);
+  return run_scan(call, binding, rows);
 }
 
 bool extremes(const OpBinding& binding, Device& device, const View& values, const View& indices, const View& self,
@@ -54,7 +54,7 @@ bool extremes(const OpBinding& binding, Device& device, const View& values, cons
   const RowShape rows(self, dim);
   TemplateCall call(kernels, device, {self.dtype}, {largest});
   call.arg(values).arg(indices).arg(self).integer(rows.outer).integer(rows.n).integer(rows.inner);
-  return run(call, binding, rows);
+  return run_scan(call, binding, rows);
 }
 
 }  // namespace

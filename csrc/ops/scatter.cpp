@@ -13,7 +13,7 @@
 namespace hp::ops {
 namespace {
 
-enum { kSelf, kValues, kIndex };  // operands of a write
+enum { kTarget, kValues, kTargetIndex };  // operands of a write
 
 struct Partition {
   int64_t rows, columns, columns_per_group, column_groups, elements_per_group, limit, wrap, step;
@@ -55,32 +55,33 @@ bool write_by_index(Operator& op, Device& device, const View& self, const void* 
     columns.add(2, {1, 1, 0});
     for (int d = 0; d < original.count(); ++d) {
       const auto& stride = original[d].stride;
-      columns.add(original[d].size, {2 * stride[kSelf], 2 * stride[kValues], stride[kIndex]});
+      columns.add(original[d].size, {2 * stride[kTarget], 2 * stride[kValues], stride[kTargetIndex]});
     }
     original = rows;
     rows.clear();
     for (int d = 0; d < original.count(); ++d) {
-      rows.add(original[d].size, {0, 2 * original[d].stride[kValues], original[d].stride[kIndex]});
+      rows.add(original[d].size, {0, 2 * original[d].stride[kValues], original[d].stride[kTargetIndex]});
     }
     target.step *= 2;
   }
-  columns.sort(kSelf);
+  columns.sort(kTarget);
   rows.finish();
   columns.finish();
   const int dims = rows.count() + columns.count();
   if (dims > kMaxKernelRank) return false;
   const auto &down = rows[0].stride, &along = columns[0].stride;
   const int64_t num_rows = rows.numel(), num_columns = columns.numel();
-  const bool lines = rows.count() == 1 && (num_columns == 1 || (along[kIndex] != 0 && down[kIndex] < along[kIndex]));
-  const Partition partition = make_partition(device, target, num_rows, num_columns, extent, along[kIndex] == 0);
+  const bool lines =
+      rows.count() == 1 && (num_columns == 1 || (along[kTargetIndex] != 0 && down[kTargetIndex] < along[kTargetIndex]));
+  const Partition partition = make_partition(device, target, num_rows, num_columns, extent, along[kTargetIndex] == 0);
   const int64_t ranges = ceil_div(extent, partition.elements_per_group);
   const DType type = copies ? raw_dtype(self.dtype) : real_dtype(self.dtype);
-  const bool unit = lines ? down[kValues] == 1 && down[kIndex] == 1 : along[kSelf] == 1 && along[kValues] == 1;
+  const bool unit = lines ? down[kValues] == 1 && down[kTargetIndex] == 1 : along[kTarget] == 1 && along[kValues] == 1;
   TemplateCall call =
       lines ? TemplateCall(by_lines, device, {type, target.dtype},
                            {rows.count(), columns.count(), static_cast<int>(write), unit})
             : TemplateCall(by_rows, device, {type, target.dtype},
-                           {rows.count(), columns.count(), static_cast<int>(write), along[kIndex] == 0, unit});
+                           {rows.count(), columns.count(), static_cast<int>(write), along[kTargetIndex] == 0, unit});
   StridedShape<3> geometry;
   rows.write(geometry);
   columns.write(geometry, rows.count());

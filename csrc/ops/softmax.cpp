@@ -7,15 +7,15 @@ namespace hp::ops {
 namespace {
 
 constexpr int kLogSumExp = 2;
-constexpr int64_t kColumns = 64;  // COLUMNS in kernels/sources/softmax.c
+constexpr int64_t kSoftmaxColumns = 64;  // COLUMNS in kernels/sources/softmax.c
 
 // Launches a row kernel, or a column kernel if there is an inner dimension. `call` already holds the tensors.
-bool run(TemplateCall& call, const OpBinding& binding, const RowShape& g) {
+bool run_softmax(TemplateCall& call, const OpBinding& binding, const RowShape& g) {
   if (g.inner == 1) {
     const int64_t per_group = call.rows_per_group(g.n);
     return call.integer(g.outer).integer(g.n).integer(per_group).run(binding, ceil_div(g.outer, per_group));
   }
-  const int64_t blocks = ceil_div(g.inner, kColumns);
+  const int64_t blocks = ceil_div(g.inner, kSoftmaxColumns);
   return call.integer(g.n).integer(g.inner).integer(blocks).run(binding, g.outer * blocks);
 }
 
@@ -27,7 +27,7 @@ bool softmax(const OpBinding& binding, Device& device, const View& out, const Vi
   if (!binding.portable_allowed || !is_float(self.dtype)) return false;
   const RowShape g(self, dim);
   TemplateCall call(g.inner == 1 ? rows : columns, device, {self.dtype, out.dtype}, {logarithm});
-  return run(call.arg(out).arg(self), binding, g);
+  return run_softmax(call.arg(out).arg(self), binding, g);
 }
 
 bool softmax_backward(const OpBinding& binding, Device& device, const View& out, const View& grad, const View& output,
@@ -38,7 +38,7 @@ bool softmax_backward(const OpBinding& binding, Device& device, const View& out,
   if (!binding.portable_allowed || !is_float(grad.dtype) || grad.dtype != output.dtype) return false;
   const RowShape g(grad, dim);
   TemplateCall call(g.inner == 1 ? rows : columns, device, {grad.dtype, out.dtype}, {logarithm});
-  return run(call.arg(out).arg(grad).arg(output), binding, g);
+  return run_softmax(call.arg(out).arg(grad).arg(output), binding, g);
 }
 
 bool logsumexp(const OpBinding& binding, Device& device, const View& out, const View& self) {
@@ -46,7 +46,7 @@ bool logsumexp(const OpBinding& binding, Device& device, const View& out, const 
   static KernelTemplate kernels("softmax:rows", {"T", "R"}, {"LOG"});
   if (!binding.portable_allowed || !is_float(self.dtype)) return false;
   TemplateCall call(kernels, device, {self.dtype, out.dtype}, {kLogSumExp});
-  return run(call.arg(out).arg(self), binding, RowShape(self, self.ndim - 1));
+  return run_softmax(call.arg(out).arg(self), binding, RowShape(self, self.ndim - 1));
 }
 
 }  // namespace hp::ops

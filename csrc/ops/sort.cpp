@@ -19,7 +19,7 @@ enum Statistic { kKth, kMedian, kNanMedian, kMode };  // STATISTIC in the kernel
 
 int64_t item_bytes(DType dtype) { return info(dtype).bytes == 8 ? 16 : 8; }
 
-bool can_run_portable(const OpBinding& binding, const View& self) {
+bool can_sort(const OpBinding& binding, const View& self) {
   return binding.portable_allowed && self.defined() && !is_complex(self.dtype);
 }
 
@@ -64,7 +64,7 @@ bool first_of_order(const OpBinding& binding, Device& device, const View& values
   static KernelTemplate finish("sort:finish", {"T"}, {"DESCENDING"});
   static KernelTemplate kernels("sort:rows", {"T"}, {"DESCENDING"});
   const RowShape rows(self, dim);
-  if (!can_run_portable(binding, self) || rows.n > UINT32_MAX) return false;
+  if (!can_sort(binding, self) || rows.n > UINT32_MAX) return false;
   PortableScope scope(binding);
   const int64_t count = rows.outer * rows.inner;
   const bool select = 4 * k <= rows.n && 2 * k + 128 <= kStack;
@@ -91,7 +91,7 @@ bool pick(const OpBinding& binding, Device& device, const View& values, const Vi
           int64_t k, int64_t dim, Statistic statistic) {
   static KernelTemplate kernels("sort:pick", {"T"}, {"DESCENDING", "STATISTIC", "SORTED"});
   const RowShape rows(self, dim);
-  if (!can_run_portable(binding, self) || rows.n > UINT32_MAX) return false;
+  if (!can_sort(binding, self) || rows.n > UINT32_MAX) return false;
   PortableScope scope(binding);
   const int64_t count = rows.outer * rows.inner;
   const bool sorted = shared(rows);

@@ -24,7 +24,7 @@ struct HostGroup::Header {
 
 namespace {
 
-constexpr size_t kChunk = 1 << 20;            // bytes per process and step of a reduction
+constexpr size_t kReductionChunk = 1 << 20;   // bytes per process and step of a reduction
 constexpr size_t kDirectBroadcast = 1 << 16;  // larger broadcasts scatter, then all-gather
 
 std::string seconds(uint32_t milliseconds) {
@@ -165,7 +165,7 @@ HostGroup::Share HostGroup::share(size_t count, int of) const {
 // as a ring, but rounds 16-bit floats once, gives every process the same bits, and has no dependent steps. Writes this
 // process's share to `dst`.
 void HostGroup::reduce_own_share(const Header& header, char* dst, const char* src, const std::vector<Share>& shares) {
-  const size_t bytes = element_bytes(header.type()), chunk = kChunk / bytes;
+  const size_t bytes = element_bytes(header.type()), chunk = kReductionChunk / bytes;
   size_t longest = 0;
   for (const Share& share : shares) longest = std::max(longest, share.count);
   std::vector<char> scratch(static_cast<size_t>(size) * std::min(chunk, shares[rank].count) * bytes);

@@ -14,19 +14,19 @@
 namespace hp {
 namespace {
 
-struct ThreadState {
+struct LaunchState {
   Stream* stream = nullptr;  // of the running kernel; null outside kernels
   bool declined = false;     // whether the running kernel declined the call
   // The streams last passed to TVMFFIEnvSetStream: comparing is cheaper than setting again.
   std::array<HpStream, kMaxDevices> environment{};
 };
-thread_local ThreadState thread_state;
+thread_local LaunchState launch_state;
 
 // What a kernel finds while it runs: its operator and its stream.
 class LaunchScope {
  public:
   LaunchScope(const Operator& op, Stream& stream)
-      : state_(thread_state), previous_(state_.stream), operator_scope_(op) {
+      : state_(launch_state), previous_(state_.stream), operator_scope_(op) {
     const int device = stream.device.index;
     if (state_.environment[device] != stream.handle()) {
       TVMFFIEnvSetStream(HP_DLPACK_DEVICE_TYPE, device, stream.handle(), nullptr);
@@ -40,7 +40,7 @@ class LaunchScope {
   LaunchScope(const LaunchScope&) = delete;
 
  private:
-  ThreadState& state_;
+  LaunchState& state_;
   Stream* const previous_;
   const OperatorScope operator_scope_;
 };
@@ -111,7 +111,7 @@ int call(const Kernel& kernel, const TVMFFIAny* args, int32_t num_args, TVMFFIAn
 bool declined_or_throw(const Operator& op, const Kernel& kernel, const Stream& stream) {
   TVMFFIObjectHandle error = nullptr;
   TVMFFIErrorMoveFromRaised(&error);
-  if (error == nullptr && std::exchange(thread_state.declined, false)) return false;
+  if (error == nullptr && std::exchange(launch_state.declined, false)) return false;
   std::string kind = "Error", message = "(no message)";
   if (error != nullptr) {
     const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(error);
@@ -127,19 +127,19 @@ bool declined_or_throw(const Operator& op, const Kernel& kernel, const Stream& s
 }  // namespace
 
 bool mark_declined() {
-  ThreadState& state = thread_state;
+  LaunchState& state = launch_state;
   state.declined = state.stream != nullptr;
   return state.declined;
 }
 
 Runtime* launching_runtime() {
-  if (const Stream* stream = thread_state.stream) return &stream->device.runtime;
+  if (const Stream* stream = launch_state.stream) return &stream->device.runtime;
   const std::vector<Runtime*> all = Runtime::mounted();
   return all.size() == 1 ? all[0] : nullptr;
 }
 
 Stream* launching_stream(int device) {
-  Stream* const stream = thread_state.stream;
+  Stream* const stream = launch_state.stream;
   if (stream != nullptr && stream->device.index == device) return stream;
   Runtime* const runtime = launching_runtime();
   return runtime != nullptr ? &current_stream(runtime->device(device)) : nullptr;
@@ -160,7 +160,7 @@ bool launch_watched(const Operator& op, const Kernel& kernel, Stream& stream, co
       return declined_or_throw(op, kernel, stream);
     }
     // A Python function may decline without an error.
-    if ((kernel.flags & kPythonKernel) && std::exchange(thread_state.declined, false)) {
+    if ((kernel.flags & kPythonKernel) && std::exchange(launch_state.declined, false)) {
       trace.discard();
       return false;
     }

@@ -68,12 +68,12 @@ HpStream host_current_stream(int device) {
 }
 
 // Scratch memory in use, by address: kernels free by address, the allocator by block.
-struct Scratch {
+struct PluginScratch {
   std::mutex mutex;
   std::unordered_map<void*, Block*> blocks;
 };
-Scratch& scratch() {
-  static auto* table = new Scratch;
+PluginScratch& scratch() {
+  static auto* table = new PluginScratch;
   return *table;
 }
 

@@ -1,8 +1,5 @@
 #include "core/tracing/host_events.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <mutex>
 #include <set>
 
@@ -45,11 +42,6 @@ struct Events {
     return *events;
   }
 };
-
-int32_t thread_id() {
-  static thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
-  return id;
-}
 
 std::atomic<void (*)()> overflow{nullptr};
 

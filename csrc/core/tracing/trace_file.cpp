@@ -23,7 +23,7 @@ namespace hp {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval{100};
-constexpr size_t kChunk = size_t{1} << 20;  // bytes per write
+constexpr size_t kWriteBytes = size_t{1} << 20;  // bytes per write
 // Process numbers of devices. Linux gives processes smaller ones.
 constexpr int64_t kFirstDeviceRow = int64_t{1} << 24;
 
@@ -184,7 +184,7 @@ class TraceFile {
     const auto add_all = [this](const auto& list) {
       for (const auto& each : list) {
         add(each);
-        if (events_.text.size() >= kChunk) write_out();
+        if (events_.text.size() >= kWriteBytes) write_out();
       }
     };
     add_all(take_trace_stream(all));

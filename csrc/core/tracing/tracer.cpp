@@ -47,11 +47,6 @@ constexpr size_t kMaxPending = 4096, kResolveInterval = 512;
 
 thread_local uint64_t correlation = 0, launch_number = 0;
 
-int32_t thread_id() {
-  static thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
-  return id;
-}
-
 // An event with a known host time, which ties the device's clock to the host's.
 struct Anchor {
   Event* event;
@@ -194,6 +189,11 @@ void drop_session() {
 bool has_timed_events(const Plugin& plugin) { return plugin.has_events() && plugin.events.elapsed != nullptr; }
 
 }  // namespace
+
+int32_t thread_id() {
+  static thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
+  return id;
+}
 
 uint64_t launch_correlation() { return launch_number; }
 

@@ -42,6 +42,9 @@ struct TraceRecord {
 extern std::atomic<bool> tracing_enabled;
 inline bool tracing() { return tracing_enabled.load(std::memory_order_relaxed); }
 
+// The system's number of this thread.
+int32_t thread_id();
+
 // One trace at a time per process: start_trace drops the records of a trace that was not stopped.
 void start_trace();
 // Waits for the traced work. Records are sorted by their start on the device. Never throws: a record whose times the

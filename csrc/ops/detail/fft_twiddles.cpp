@@ -70,7 +70,7 @@ std::vector<Complex> elements(int64_t n) {
 
 std::atomic<size_t> cached_bytes{0};
 
-struct Table {
+struct TwiddleTable {
   Device& device;
   int64_t n;
   DType real;
@@ -129,10 +129,10 @@ FftPlan::FftPlan(int64_t n) : size(n), bluestein(false) {
 
 std::shared_ptr<const void> twiddle_table(Device& device, int64_t n, DType real) {
   static std::mutex& mutex = *new std::mutex;
-  static auto& tables = *new std::vector<Table>;
+  static auto& tables = *new std::vector<TwiddleTable>;
   {
     const std::lock_guard lock(mutex);
-    for (const Table& table : tables) {
+    for (const TwiddleTable& table : tables) {
       if (&table.device == &device && table.n == n && table.real == real) return {table.memory, [](const void*) {}};
     }
   }

@@ -9,11 +9,11 @@ namespace hp::ops {
 namespace {
 
 // Shared with kernels/headers/reduction.h.
-constexpr int64_t kColumns = 256;
+constexpr int64_t kPlanColumns = 256;
 
-enum { kIn, kOut };
+enum { kSource, kReduced };
 
-int64_t strips(const ReductionShape& g) { return g.outputs / g.kept_size[0] * ceil_div(g.kept_size[0], kColumns); }
+int64_t strips(const ReductionShape& g) { return g.outputs / g.kept_size[0] * ceil_div(g.kept_size[0], kPlanColumns); }
 
 // Enough parts to occupy the device when there are few outputs, and none so long that a sum loses accuracy. A device
 // with many work-items per group runs hundreds of groups at once.
@@ -22,7 +22,7 @@ int64_t choose_parts(const Device& device, const ReductionPlan& plan) {
   const int64_t enough = device.group_size() == 1 ? 64 : 2048;
   const ReductionShape& g = plan.geometry;
   const int64_t tasks = plan.columns ? strips(g) : g.outputs, longest = g.count / kLongest + 1;
-  const int64_t elements = g.count * (plan.columns ? std::min(g.kept_size[0], kColumns) : 1);
+  const int64_t elements = g.count * (plan.columns ? std::min(g.kept_size[0], kPlanColumns) : 1);
   if (tasks > enough / 2 || elements < 2 * 16384) return longest;
   return std::max(longest, std::min({enough / tasks, elements / 16384, g.count / 16}));
 }
@@ -49,32 +49,32 @@ bool plan_reduction(Device& device, const View& out, const View& self, uint64_t 
   g.total = g.count;
   if (g.outputs == 0) return true;
   if (g.count == 0) reduced.clear();
-  reduced.sort(kIn);
+  reduced.sort(kSource);
   reduced.finish(1);
-  kept.sort(kIn);
+  kept.sort(kSource);
   if (reduced.count() > kMaxKernelRank || kept.count() > kMaxKernelRank) return false;
   for (int d = 0; d < reduced.count(); ++d) {
     g.reduced_size[d] = reduced[d].size;
-    g.reduced_stride[d] = reduced[d].stride[kIn];
+    g.reduced_stride[d] = reduced[d].stride[kSource];
   }
   for (int d = 0; d < kept.count(); ++d) {
     g.kept_size[d] = kept[d].size;
-    g.kept_stride[d] = kept[d].stride[kIn];
-    g.out_stride[d] = kept[d].stride[kOut];
+    g.kept_stride[d] = kept[d].stride[kSource];
+    g.out_stride[d] = kept[d].stride[kReduced];
   }
   g.reduced_dims = reduced.count();
   g.kept_dims = kept.count();
   if (kept.count() > 0) {
     const int64_t side_by_side = kept[0].size;
-    const bool outputs_side_by_side = g.count <= 1 || kept[0].stride[kIn] < reduced[0].stride[kIn];
+    const bool outputs_side_by_side = g.count <= 1 || kept[0].stride[kSource] < reduced[0].stride[kSource];
     // Few contiguous elements do not fill a vector: then the other direction is faster, even with strides.
     if (device.group_size() == 1) {
       plan.columns = outputs_side_by_side ? side_by_side >= 16 || g.count < 64 : g.count < 48 && side_by_side >= 32;
     } else {
-      plan.columns = outputs_side_by_side && g.outputs >= kColumns;
+      plan.columns = outputs_side_by_side && g.outputs >= kPlanColumns;
     }
   }
-  plan.inner = (plan.columns ? kept : reduced)[0].stride[kIn] == 1;
+  plan.inner = (plan.columns ? kept : reduced)[0].stride[kSource] == 1;
   g.parts = choose_parts(device, plan);
   g.part = ceil_div(g.count, g.parts);
   // Rounding up may leave trailing parts empty: drop them.
@@ -109,7 +109,7 @@ ReductionPlan ReductionPlan::merge() const {
 bool ReductionPlan::launch(TemplateCall& call, Operator& op) const {
   const ReductionShape& g = geometry;
   const int64_t tasks = (columns ? strips(g) : g.outputs) * g.parts;
-  const int64_t elements = g.part * (columns ? std::min(g.kept_size[0], kColumns) : 1);
+  const int64_t elements = g.part * (columns ? std::min(g.kept_size[0], kPlanColumns) : 1);
   const int64_t per_group = call.rows_per_group(elements);
   return call.value(g).integer(per_group).launch(op, ceil_div(tasks, per_group));
 }
