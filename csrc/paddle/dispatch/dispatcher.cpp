@@ -18,6 +18,7 @@
 #include "dispatch/sparse_call.h"
 #include "dispatch/sparse_gradients.h"
 #include "dispatch/tool_intercept.h"
+#include "runtime/borrowed_memory.h"
 
 namespace hp::paddle_adapter {
 
@@ -95,7 +96,9 @@ void allocate_outputs(Call& call) {
       if (output == nullptr) continue;
       phi::DataType dtype = call.kernel.output_dtypes[i];
       if (dtype == phi::DataType::UNDEFINED) dtype = output->dtype();
-      call.context.Alloc(output, dtype == phi::DataType::UNDEFINED ? call.kernel.dtype : dtype);
+      if (dtype == phi::DataType::UNDEFINED) dtype = call.kernel.dtype;
+      // Memory is lent to the call that follows, so this is that call.
+      if (!take_lent_memory(*output, dtype, call.context.GetPlace())) call.context.Alloc(output, dtype);
     }
   }
 }
