@@ -96,3 +96,23 @@ def test_tools_leave_captures_as_they_are(tmp_path):
     assert not watched.produced
     assert recorded.files == []
     assert recorded.skipped == {"in a graph capture": 1}
+
+
+def test_a_graph_may_live_until_the_program_ends(run_python):
+    done = run_python(
+        """
+        import paddle
+        from paddle.device.cuda.graphs import CUDAGraph
+
+        place = paddle.CustomPlace("sim", 0)
+        paddle.set_device("sim")
+        x = paddle.ones([4])
+        captured, unused = CUDAGraph(place), CUDAGraph(place)
+        captured.capture_begin()
+        y = x + 1
+        captured.capture_end()
+        captured.replay()
+        print(y.numpy().sum())
+        """
+    )
+    assert done.stdout.splitlines()[-1] == "8.0"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import sys
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -79,6 +81,7 @@ def _add(plugin: LoadedPlugin, address: int) -> Any:
         adapter.share_stream_threads()
         # By then, Paddle's tensors have their methods.
         after_import("paddle.framework.random", _extend_paddle)
+        after_import("paddle.device.cuda.graphs", _reset_graphs_at_exit)
     _mounted.append(plugin.name)
     return adapter
 
@@ -127,6 +130,26 @@ def _seed_every_device() -> None:
     random.seed = seed  # type: ignore[attr-defined]
     if getattr(paddle, "seed", None) is original:
         paddle.seed = seed  # type: ignore[attr-defined]
+
+
+def _reset_graphs_at_exit() -> None:
+    """Reset device graphs before Paddle releases the devices: one that is destroyed later ends the process."""
+    graphs = sys.modules["paddle.device.cuda.graphs"].CUDAGraph
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    original = graphs.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        alive.add(self)
+
+    def reset() -> None:
+        for graph in list(alive):
+            if graph._graph is not None:
+                graph.reset()
+
+    graphs.__init__ = init
+    atexit.register(reset)
 
 
 def _report(error: Exception) -> None:
