@@ -19,7 +19,7 @@ def torch_backend() -> None:
         import hardpoint.torch
 
         hardpoint.torch.mount()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # the latter from a tool whose environment variable is wrong
         raise
     except BaseException as error:
         message = f"hardpoint: no device was mounted: {error}\n`hardpoint doctor` lists all problems"
@@ -44,7 +44,7 @@ def paddle_backend(address: int) -> bool:
         import hardpoint.paddle
 
         hardpoint.paddle._on_import(address)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         print(f"[hardpoint] no device was mounted on Paddle: {error}", file=sys.stderr)
